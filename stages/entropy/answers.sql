@@ -1,0 +1,27 @@
+-- answers: each problem's answer entropy, -sum f ln f over the classes of its first answers; output without
+-- an answer is a class of its own. Beside it: how often those samples were correct.
+with classes as (
+    select
+        model,
+        dataset,
+        problem_id,
+        coalesce(answer_class, '(none)') as answer_class,
+        count(*) as hits,
+        count(*) filter (where correct) as correct,
+        sum(count(*)) over (partition by model, dataset, problem_id) as samples
+    from verdicts
+    where sample < $samples
+    group by model, dataset, problem_id, coalesce(answer_class, '(none)')
+)
+
+select
+    model,
+    dataset,
+    problem_id,
+    cast(any_value(samples) as integer) as samples,
+    count(*) as answers,
+    cast(sum(correct) / any_value(samples) as double) as average,
+    -sum((hits / samples) * ln(hits / samples)) as answer_entropy
+from classes
+group by model, dataset, problem_id
+order by model, dataset, problem_id

@@ -1,0 +1,48 @@
+r"""The embedded data sets: held-out problems of the tasks that the embedded models were trained on.
+
+    {"problem_id": "make-4-002", "question": "make 25 from 7 8 9 1 :", "gold": ["25"], "grader": "make",
+     "meta": {"level": 4, "numbers": [7, 8, 9, 1], "traces": {"worked": "9 - 1 = 8 , …", "direct": "\\boxed{ …"}}}
+
+`traces` are the generator's own clean solutions: the references of the perplexity stage.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from stages import seeds
+from stages.params import Dataset
+from stages.train import tasks
+
+GRADERS = {"chain": "exact", "make": "make"}
+
+
+def problems(name: str, dataset: Dataset) -> Iterator[dict[str, Any]]:
+    """`per_level` different problems of each level; more of them leave the first ones as they are."""
+    assert dataset.family
+    for level in dataset.levels:
+        rng = seeds.stream("fetch", dataset.family, level)
+        seen: set[str] = set()
+        while len(seen) < dataset.per_level:
+            problem = tasks.draw(rng, dataset.family, level, held_out=True)
+            if problem.prompt not in seen:
+                yield _row(name, f"{dataset.family}-{level}-{len(seen):03d}", problem)
+                seen.add(problem.prompt)
+
+
+def _row(name: str, problem_id: str, problem: tasks.Problem) -> dict[str, Any]:
+    rng = seeds.stream("fetch", "traces", problem.prompt)
+    traces = {
+        "worked": tasks.solution(rng, problem, worked=True, slip=False),
+        "direct": tasks.solution(rng, problem, worked=False, slip=False),
+    }
+    return {
+        "dataset": name,
+        "problem_id": problem_id,
+        "question": problem.prompt,
+        "gold": [problem.gold],
+        "grader": GRADERS[problem.family],
+        "meta": json.dumps({"level": problem.level, "numbers": problem.numbers, "traces": traces}),
+    }

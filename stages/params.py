@@ -1,0 +1,254 @@
+"""The one reader of `params.yaml`: typed, validated, and plain about what is wrong.
+
+params = load(Path("params.yaml"))
+params.k("rlvr", "chain")  ->  1024
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from stages.errors import LeashError
+
+# Names become folders, stage names and SQL literals: keep them plain.
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+Positive = Annotated[int, Field(gt=0)]
+Share = Annotated[float, Field(ge=0, lt=1)]
+Domain = Literal["math", "non-math"]
+
+
+class Group(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Model(Group):
+    """A model by hub id and revision, or by a local path. `k`, a number or one per domain, is the most
+    samples a problem gets from it."""
+
+    path: str | None = None
+    hub: str | None = None
+    revision: str | None = None
+    dtype: Literal["float64", "float32", "bfloat16", "float16"] = "float32"
+    k: Positive | dict[Domain, Positive] | None = None
+
+
+class Pair(Group):
+    """A base model and one derived from it; `step` places a checkpoint on its training trajectory."""
+
+    base: Name
+    rlvr: Name
+    training: Literal["rlvr", "sft", "other"] = "rlvr"
+    step: Positive | None = None
+
+
+class Dataset(Group):
+    """Problems, generated (`family` and `levels`) or read from a file of questions and answers."""
+
+    domain: Domain = "math"
+    k: Positive | None = None
+    family: Literal["chain", "make"] | None = None
+    levels: list[Positive] = []
+    per_level: Positive = 16
+    path: str | None = None
+    hub: str | None = None
+    question: str = "question"
+    answer: str = "answer"
+    id: str | None = None
+    grader: str = "exact"
+    prompt: str = "{question}"
+
+
+class Run(Group):
+    """What this run measures (names from the catalogues) and where it works."""
+
+    models: list[Name] = Field(min_length=1)
+    datasets: list[Name] = Field(min_length=1)
+    pairs: list[Name] = Field(min_length=1)
+    on: Literal["local"] = "local"
+    processes: Positive | Literal["auto"] = "auto"
+
+    @property
+    def workers(self) -> int:
+        if self.processes == "auto":
+            return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return self.processes
+
+
+class Train(Group):
+    seed: int = 0
+    base_steps: Positive = 5500
+    grpo_steps: Positive = 200
+    checkpoint_every: Positive = 50
+
+
+class Sample(Group):
+    k: Positive
+    temperature: Annotated[float, Field(ge=0)] = 1.0
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    max_tokens: Positive
+    seed: int = 0
+    engine: Literal["auto", "torch"] = "auto"
+    batch: Positive = 1024
+
+
+class Verify(Group):
+    timeout: Positive = 5
+
+
+class Categorize(Group):
+    k: Positive | Literal["all"] = "all"
+    epsilon: Share | Literal["auto"] = 0.0
+    confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
+
+
+class Perplexity(Group):
+    traces: Positive = 4
+
+
+class Entropy(Group):
+    samples: Positive = 32
+
+
+class Report(Group):
+    title: str = "Leash"
+
+
+class Params(Group):
+    run: Run
+    models: dict[Name, Model]
+    pairs: dict[Name, Pair]
+    datasets: dict[Name, Dataset]
+    train: Train = Train()
+    sample: Sample
+    verify: Verify = Verify()
+    categorize: Categorize = Categorize()
+    perplexity: Perplexity = Perplexity()
+    entropy: Entropy = Entropy()
+    report: Report = Report()
+
+    def k(self, model: str, dataset: str) -> int:
+        """How many samples a problem of this data set gets from this model."""
+        wanted = self.datasets[dataset].k or self.sample.k
+        cap = self.models[model].k
+        if isinstance(cap, dict):
+            cap = cap.get(self.datasets[dataset].domain)
+        return min(wanted, cap or wanted)
+
+    def pair_k(self, pair: str, dataset: str) -> int:
+        """The k a pair is compared at: what both of its models have, or less where categorize.k says so."""
+        both = min(self.k(model, dataset) for model in self.models_of(pair))
+        return both if self.categorize.k == "all" else min(both, self.categorize.k)
+
+    def models_of(self, pair: str) -> tuple[str, str]:
+        return self.pairs[pair].base, self.pairs[pair].rlvr
+
+
+def load(path: Path = Path("params.yaml")) -> Params:
+    """Read and check a parameter file, or raise one sentence."""
+    try:
+        # YAML 1.2, as DVC reads it: in 1.1 the key `on` would mean true.
+        raw = YAML(typ="safe", pure=True).load(path.read_text())
+    except FileNotFoundError:
+        raise LeashError(f"There is no {path} here: run leash in the folder that holds it.") from None
+    except (YAMLError, UnicodeDecodeError) as error:
+        raise LeashError(f"{path} is not YAML: {' '.join(str(error).split())}.") from None
+    if not isinstance(raw, dict):
+        raise LeashError(f"{path} must hold groups such as `models:` and `sample:`, but holds {type(raw).__name__}.")
+    try:
+        params = Params.model_validate(raw)
+    except ValidationError as error:
+        raise LeashError(_sentence(path, error)) from None
+    for complaint in _complaints(params):
+        raise LeashError(f"{path}: {complaint}")
+    return params
+
+
+def _sentence(path: Path, error: ValidationError) -> str:
+    """The first of pydantic's complaints, as a sentence; alternatives of a union are one place."""
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"] if not _is_alternative(part))
+    if first["type"] == "extra_forbidden":
+        return f"{path}: `{place}` is not a parameter; is it misspelt? Remove it, or see params.yaml for the names."
+    if first["type"] == "missing":
+        return f"{path}: `{place}` is missing; add it."
+    same_place = [e["msg"] for e in error.errors() if e["loc"][: len(first["loc"]) - 1] == first["loc"][:-1]]
+    alternatives = " or ".join(dict.fromkeys(m.removeprefix("Input should be ") for m in same_place))
+    wanted = (
+        alternatives
+        if first["loc"] and _is_alternative(first["loc"][-1])
+        else first["msg"].removeprefix("Input should be ")
+    )
+    return f"{path}: `{place}` is {_shown(first['input'])}, but should be {wanted}."
+
+
+def _is_alternative(part: Any) -> bool:
+    return isinstance(part, str) and (
+        "[" in part or part in {"int", "float", "str", "literal"} or "constrained" in part
+    )
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def _complaints(params: Params) -> list[str]:
+    """What no single field can know."""
+    return [*_unknown_names(params), *_bad_sources(params), *_too_large_k(params)]
+
+
+def _unknown_names(params: Params) -> list[str]:
+    catalogues: dict[str, tuple[list[str], dict[str, Any]]] = {
+        "models": (params.run.models, params.models),
+        "datasets": (params.run.datasets, params.datasets),
+        "pairs": (params.run.pairs, params.pairs),
+    }
+    unknown = [
+        f"`run.{kind}` names {name}, which is not under `{kind}`; add it there or take it off the list."
+        for kind, (names, catalogue) in catalogues.items()
+        for name in names
+        if name not in catalogue
+    ]
+    return unknown or [
+        f"`pairs.{pair}` names the model {model}, which is not in `run.models`; add it there or drop the pair."
+        for pair in params.run.pairs
+        for model in params.models_of(pair)
+        if model not in params.run.models
+    ]
+
+
+def _bad_sources(params: Params) -> list[str]:
+    models = [
+        f"`models.{name}` needs one of `path` (a local folder) and `hub` (an id on the hub)."
+        for name, model in params.models.items()
+        if (model.path is None) == (model.hub is None)
+    ]
+    families = [
+        f"`datasets.{name}` is generated, so it needs `levels`, each at least 2."
+        for name, dataset in params.datasets.items()
+        if dataset.family and (not dataset.levels or min(dataset.levels) < 2)
+    ]
+    sources = [
+        f"`datasets.{name}` needs a `path` to a file, a `hub` id or a generated `family`."
+        for name, dataset in params.datasets.items()
+        if not (dataset.family or dataset.path or dataset.hub)
+    ]
+    return models + families + sources
+
+
+def _too_large_k(params: Params) -> list[str]:
+    k = params.categorize.k
+    if k == "all":
+        return []
+    return [
+        f"`categorize.k` is {k}, but only {sampled} samples a problem are taken on {dataset}; "
+        f"lower it, or raise `sample.k`."
+        for dataset in params.run.datasets
+        if k > (sampled := params.datasets[dataset].k or params.sample.k)
+    ]

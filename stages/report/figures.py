@@ -1,0 +1,202 @@
+"""Figures: one style, readable in print and by the colour-blind (Okabe–Ito colours), as PNG and SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pyarrow as pa
+from matplotlib.figure import Figure
+
+from stages import disk
+from stages.params import Params
+
+if TYPE_CHECKING:
+    from stages.report import Results
+
+BASE, RLVR = "#0072B2", "#D55E00"
+CATEGORIES = {"P": "#009E73", "E": "#E69F00", "S": "#CC79A7", "O": "#999999"}
+NAMES = {"P": "preservation", "E": "expansion", "S": "shrinkage", "O": "out of support"}
+MARKERS = {"P": "o", "E": "^", "S": "v", "O": "x"}
+STYLE = {
+    "figure.dpi": 150,
+    "figure.constrained_layout.use": True,
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "legend.frameon": False,
+    "svg.hashsalt": "leash",  # the same numbers give the same file
+}
+Rows = list[dict[str, Any]]
+
+
+def draw(params: Params, results: Results, folder: Path) -> dict[str, str]:
+    """Draw every figure; return the caption of each by its name."""
+    pair = params.run.pairs[0]
+    base, rlvr = params.models_of(pair)
+    support = [row for row in results.support.to_pylist() if row["pair"] == pair and row["category"]]
+    drawings: dict[str, tuple[str, Callable[[], Figure]]] = {
+        "pass_at_k": (
+            f"pass@k of {base} and {rlvr}: where the curves cross, training has sharpened more than it has found.",
+            lambda: pass_at_k(_of(results.pass_at_k, pair), params.run.datasets, base, rlvr),
+        ),
+        "support_map": (
+            f"Each problem by its mass of correct completions under {base} and {rlvr}; the lines cut at ε.",
+            lambda: support_map(support, base, rlvr),
+        ),
+        "categories": (
+            "What became of the problems, pair by pair.",
+            lambda: categories([r for r in results.metrics.to_pylist() if r["reading"] == "chosen"], params.run.pairs),
+        ),
+        "comparison": (
+            f"All pairs at one k: along the training of {rlvr}, and other trainings of the same base.",
+            lambda: comparison(results.comparison),
+        ),
+        "perplexity": (
+            "Perplexity of reference solutions, by what became of their problems.",
+            lambda: perplexity(_of(results.perplexity, pair), base, rlvr),
+        ),
+        "entropy": (
+            "Token-level uncertainty against answer-level diversity; arrows lead from base to trained model.",
+            lambda: entropy(results.entropy.to_pylist(), [params.models_of(p) for p in params.run.pairs]),
+        ),
+    }
+    with mpl.rc_context({**STYLE, "backend": "agg"}):
+        for name, (_, drawing) in drawings.items():
+            _save(drawing(), folder / name)
+    return {name: caption for name, (caption, _) in drawings.items()}
+
+
+def pass_at_k(rows: Rows, datasets: list[str], base: str, rlvr: str) -> Figure:
+    panels = ["all", *datasets] if len(datasets) > 1 else datasets
+    figure, axes = plt.subplots(1, len(panels), figsize=(3.2 * len(panels), 3.0), sharey=True, squeeze=False)
+    for ax, dataset in zip(axes[0], panels, strict=True):
+        for role, name, colour, marker in (("base", base, BASE, "o"), ("rlvr", rlvr, RLVR, "s")):
+            points = [(r["k"], r["pass_at_k"]) for r in rows if r["dataset"] == dataset and r["role"] == role]
+            ax.plot(*zip(*points, strict=True), color=colour, marker=marker, markersize=3.5, label=name)
+        ax.set_xscale("log", base=2)
+        ax.set_title("all problems" if dataset == "all" else dataset)
+        ax.set_xlabel("k (samples per problem)")
+        ax.set_ylim(0, 1.02)
+    axes[0][0].set_ylabel("pass@k (share of problems)")
+    axes[0][0].legend()
+    return figure
+
+
+def support_map(rows: Rows, base: str, rlvr: str) -> Figure:
+    """Log axes; a mass of zero is drawn at half of what one hit in k would be."""
+    figure, ax = plt.subplots(figsize=(4.6, 4.2))
+    floor = 0.5 / max(r["k"] for r in rows)
+    jitter = np.random.Generator(np.random.Philox(key=0))
+    for category, colour in CATEGORIES.items():
+        mine = [r for r in rows if r["category"] == category]
+        spread = np.exp(jitter.uniform(-0.12, 0.12, size=(2, len(mine))))  # so that equal points stay visible
+        x = np.array([max(r["mass_base"], floor) for r in mine]) * spread[0]
+        y = np.array([max(r["mass_rlvr"], floor) for r in mine]) * spread[1]
+        label = f"{NAMES[category]} ({len(mine)})"
+        ax.scatter(x, y, s=18, color=colour, marker=MARKERS[category], alpha=0.8, label=label, linewidths=1.0)
+    cut = max(rows[0]["epsilon"], floor * 1.41)
+    ax.axvline(cut, color="black", linewidth=0.8)
+    ax.axhline(cut, color="black", linewidth=0.8)
+    ax.plot([floor, 1], [floor, 1], color="black", linewidth=0.6, linestyle=":")
+    ax.set(xscale="log", yscale="log")
+    ax.set_xlabel(f"mass of correct completions, {base} (leftmost: none seen)")
+    ax.set_ylabel(f"mass of correct completions, {rlvr} (lowest: none seen)")
+    ax.legend(loc="upper left", bbox_to_anchor=(0.0, -0.16), ncols=2)
+    return figure
+
+
+def categories(rows: Rows, pairs: list[str]) -> Figure:
+    bars = [(r["pair"], r["dataset"], r) for pair in pairs for r in rows if r["pair"] == pair]
+    figure, ax = plt.subplots(figsize=(6.4, 0.5 + 0.24 * len(bars)))
+    labels = [f"{pair} · {'all' if dataset == 'all' else dataset} (k = {r['k']})" for pair, dataset, r in bars]
+    left = np.zeros(len(bars))
+    for category, colour in CATEGORIES.items():
+        share = np.array([r[category] / max(r["problems"], 1) for _, _, r in bars])
+        ax.barh(labels, share, left=left, color=colour, label=NAMES[category], height=0.75)
+        left += share
+    ax.invert_yaxis()
+    ax.grid(axis="y", visible=False)
+    ax.set_xlim(0, 1)
+    ax.set_xlabel("share of problems")
+    ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=4, fontsize=8)
+    return figure
+
+
+def comparison(table: pa.Table) -> Figure:
+    """pass@1 and pass@k against training step, and other trainings as points at the right."""
+    rows = table.to_pylist()
+    k = max(int(n.partition("@")[2]) for n in table.column_names if n.startswith("rlvr_pass@"))
+    path = [r for r in rows if r["step"] is not None]
+    others = [r for r in rows if r["step"] is None]
+    figure, ax = plt.subplots(figsize=(4.8, 3.2))
+    for at, colour, marker in ((1, BASE, "o"), (k, RLVR, "s")):
+        steps = [0, *(r["step"] for r in path)]
+        values = [rows[0][f"base_pass@{at}"], *(r[f"rlvr_pass@{at}"] for r in path)]
+        ax.plot(steps, values, color=colour, marker=marker, label=f"pass@{at}")
+        for i, other in enumerate(others):
+            x = max(steps) * (1.12 + 0.12 * i) + i
+            ax.plot([x], [other[f"rlvr_pass@{at}"]], color=colour, marker=marker, markerfacecolor="white")
+            if at == k:
+                ax.annotate(
+                    other["pair"], (x, other[f"rlvr_pass@{at}"]), (0, 7), textcoords="offset points", ha="center"
+                )
+    ax.set_ylim(0, 1.02)
+    ax.set_xlabel("training step (0: base; open markers: other trainings)")
+    ax.set_ylabel("share of problems")
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return figure
+
+
+def perplexity(rows: Rows, base: str, rlvr: str) -> Figure:
+    found = [r for r in rows if r["dataset"] == "all"]
+    sources = list(dict.fromkeys(r["source"] for r in found))
+    figure, axes = plt.subplots(1, max(len(sources), 1), figsize=(3.2 * max(len(sources), 1), 3.0), squeeze=False)
+    for ax, source in zip(axes[0], sources, strict=False):
+        mine = {r["category"]: r for r in found if r["source"] == source}
+        there = [category for category in CATEGORIES if category in mine]
+        places = np.arange(len(there))
+        for shift, role, name, colour in ((-0.2, "base", base, BASE), (0.2, "rlvr", rlvr, RLVR)):
+            heights = [mine[category][f"perplexity_{role}"] for category in there]
+            ax.bar(places + shift, heights, width=0.38, color=colour, label=name)
+        ax.set_xticks(places, [f"{c}\n({mine[c]['traces']})" for c in there])
+        ax.grid(axis="x", visible=False)
+        ax.set_title(f"{source} solutions")
+        ax.set_xlabel("category (traces)")
+    axes[0][0].set_ylabel("perplexity per token")
+    axes[0][0].legend()
+    return figure
+
+
+def entropy(rows: Rows, pairs: list[tuple[str, str]]) -> Figure:
+    at = {r["model"]: (r["token_entropy"], r["answer_entropy"]) for r in rows if r["dataset"] == "all"}
+    figure, ax = plt.subplots(figsize=(4.8, 3.6))
+    for base, rlvr in pairs:
+        arrow = {"arrowstyle": "->", "color": "#888888", "shrinkA": 5, "shrinkB": 5}
+        ax.annotate("", xy=at[rlvr], xytext=at[base], arrowprops=arrow)
+    bases = {base for base, _ in pairs}
+    for model, (x, y) in at.items():
+        ax.plot([x], [y], color=BASE if model in bases else RLVR, marker="o" if model in bases else "s")
+        ax.annotate(model, (x, y), (6, 4), textcoords="offset points")
+    ax.margins(0.15)
+    ax.set_xlabel("token entropy (nats per token)")
+    ax.set_ylabel("answer entropy (nats per problem)")
+    return figure
+
+
+def _save(figure: Figure, path: Path) -> None:
+    for suffix in (".png", ".svg"):
+        with disk.whole(path.with_suffix(suffix)) as unfinished:
+            # Without its date, and the same numbers give the same file.
+            figure.savefig(unfinished, metadata={"Date": None} if suffix == ".svg" else None)
+    plt.close(figure)
+
+
+def _of(table: pa.Table, pair: str) -> Rows:
+    return [row for row in table.to_pylist() if row["pair"] == pair]

@@ -1,0 +1,53 @@
+"""The page: tables and figures in one self-contained file. Every text is escaped; nothing is loaded."""
+
+from __future__ import annotations
+
+import base64
+from html import escape
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from stages.params import Params
+from stages.report import write
+
+if TYPE_CHECKING:
+    from stages.report import Results
+
+TEMPLATE = Path(__file__).parent / "page.html"
+FIGURES = Path("reports") / "figures"
+TITLES = {
+    "metrics": "Support: P, E, S, O and their ratios",
+    "comparison": "All pairs at one k: checkpoints and other trainings",
+    "pass_at_k": "pass@k",
+    "perplexity": "Perplexity of reference solutions, by category",
+    "entropy": "Entropies, share of correct samples and response length",
+}
+
+
+def html(params: Params, results: Results, captions: dict[str, str]) -> str:
+    figures = "\n".join(_figure(name, caption) for name, caption in captions.items())
+    sections = "\n".join(_section(title, getattr(results, name)) for name, title in TITLES.items())
+    return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
+        title=escape(params.report.title), figures=figures, tables=sections
+    )
+
+
+def _figure(name: str, caption: str) -> str:
+    image = base64.b64encode((FIGURES / f"{name}.svg").read_bytes()).decode()
+    source = f"data:image/svg+xml;base64,{image}"
+    return f'<figure><img src="{source}" alt="{escape(caption)}"><figcaption>{escape(caption)}</figcaption></figure>'
+
+
+def _section(title: str, content: pa.Table) -> str:
+    head = "".join(f"<th>{escape(name)}</th>" for name in content.column_names)
+    body = "\n".join(
+        "<tr>" + "".join(f"<td>{escape(write.shown(value))}</td>" for value in row.values()) + "</tr>"
+        for row in content.to_pylist()
+    )
+    return (
+        f"<details><summary>{escape(title)}</summary><div><table><thead><tr>{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table></div></details>"
+    )

@@ -1,0 +1,60 @@
+"""Numbers into files: CSV for programs, Markdown for people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from stages import disk
+from stages.params import Params
+
+
+def table(path: Path, content: pa.Table) -> None:
+    """One table as .csv and .md."""
+    with disk.whole(path.with_suffix(".csv")) as unfinished:
+        pyarrow.csv.write_csv(content, unfinished)
+    disk.write_text(path.with_suffix(".md"), markdown(content))
+
+
+def markdown(content: pa.Table) -> str:
+    names = content.column_names
+    rows = [[shown(value) for value in row.values()] for row in content.to_pylist()]
+    lines = [names, ["---:" if _is_number(content[name].type) else "---" for name in names], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def curve(path: Path, params: Params, pass_at_k: pa.Table) -> None:
+    """pass@k of the headline pair over all data sets, in the long form that `dvc plots` draws."""
+    rows = pass_at_k.filter(
+        pc.and_(pc.equal(pass_at_k["pair"], params.run.pairs[0]), pc.equal(pass_at_k["dataset"], "all"))
+    )
+    with disk.whole(path) as unfinished:
+        pyarrow.csv.write_csv(rows.select(["k", "role", "pass_at_k"]), unfinished)
+
+
+def shown(value: Any) -> str:
+    """A cell for people: a dash for what is not defined, three decimals for what is not whole."""
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return (
+            f"{value:.0f}"
+            if value.is_integer() and abs(value) > 1
+            else f"{value:.3g}"
+            if abs(value) < 0.001 and value
+            else f"{value:.3f}"
+        )
+    return str(value)
+
+
+def rounded(value: Any) -> Any:
+    """Six digits: more are noise in a diff."""
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))

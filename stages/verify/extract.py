@@ -1,0 +1,28 @@
+r"""Extraction: what a completion says its answer is. The same for every model.
+
+extract(r"12 + 5 = 17 , \boxed{ 17 }")  ->  "17"
+"""
+
+from __future__ import annotations
+
+BOX = "\\boxed{"
+
+
+def extract(text: str) -> str | None:
+    """The content of the last box whose braces are balanced, or None."""
+    end = len(text)
+    while (begin := text.rfind(BOX, 0, end)) >= 0:
+        content = _balanced(text, begin + len(BOX))
+        if content is not None:
+            return " ".join(content.split())
+        end = begin
+    return None
+
+
+def _balanced(text: str, begin: int) -> str | None:
+    depth = 1
+    for i in range(begin, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[i], 0)
+        if depth == 0:
+            return text[begin:i]
+    return None
