@@ -30,14 +30,18 @@ def whole(path: Path) -> Iterator[Path]:
         unfinished.unlink(missing_ok=True)
 
 
-def write_text(path: Path, text: str) -> None:
+def write(path: Path, content: bytes | str) -> None:
     with whole(path) as unfinished:
-        unfinished.write_text(text, encoding="utf-8")
+        unfinished.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def hash_of(*parts: str) -> str:
     """A short hash of some text."""
-    return hashlib.blake2b("\x1f".join(parts).encode(), digest_size=8).hexdigest()
+    return bytes_hash("\x1f".join(parts).encode())
+
+
+def bytes_hash(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=8).hexdigest()
 
 
 def file_hash(path: Path) -> str:

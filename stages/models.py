@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stages import disk
 from stages.errors import LeashError
 from stages.params import Params
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,27 @@ class Weights:
         return disk.folder_hash(folder) if folder.is_dir() else f"{self.source}@{self.revision or 'main'}"
 
 
+def load(weights: Weights) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """A causal language model and its tokenizer, through transformers, on one thread of a CPU.
+
+    Weights are safetensors only, and no code that comes with a model is run.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging
+
+    torch.set_num_threads(1)
+    logging.disable_progress_bar()
+    try:
+        model = AutoModelForCausalLM.from_pretrained(
+            weights.source, revision=weights.revision, dtype=getattr(torch, weights.dtype), use_safetensors=True
+        )
+        tokenizer = AutoTokenizer.from_pretrained(weights.source, revision=weights.revision)
+    except (OSError, ValueError) as error:
+        raise LeashError(f"The model {weights.name} ({weights.source}) can't be loaded: {_brief(error)}") from None
+    return model.eval(), tokenizer
+
+
 def weights(params: Params, name: str) -> Weights:
     if name not in params.models:
         raise LeashError(f"There is no model {name} in params.yaml; its models are {', '.join(params.models)}.")
@@ -33,3 +58,7 @@ def weights(params: Params, name: str) -> Weights:
     if model.path and not (Path(model.path) / "config.json").is_file():
         raise LeashError(f"`models.{name}.path` is {model.path}, but no model (config.json) is there.")
     return Weights(name, model.path or model.hub or "", model.revision, model.dtype)
+
+
+def _brief(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]

@@ -7,6 +7,7 @@ params.k("rlvr", "chain")  ->  1024
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,6 +22,9 @@ Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
 Positive = Annotated[int, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Domain = Literal["math", "non-math"]
+
+# What pydantic calls the alternatives of a union: types, and types with their constraints.
+ALTERNATIVE = re.compile(r"(int|float|str|constrained-\w+|(literal|dict|constrained|function-\w+)\[.*)$")
 
 
 class Group(BaseModel):
@@ -170,27 +174,21 @@ def load(path: Path = Path("params.yaml")) -> Params:
 
 
 def _sentence(path: Path, error: ValidationError) -> str:
-    """The first of pydantic's complaints, as a sentence; alternatives of a union are one place."""
+    """The first of pydantic's complaints as a sentence. A value that fits none of several types is one complaint
+    for each of them, at one place: they are joined by "or"."""
     first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"] if not _is_alternative(part))
+    place = _place(first["loc"])
     if first["type"] == "extra_forbidden":
-        return f"{path}: `{place}` is not a parameter; is it misspelt? Remove it, or see params.yaml for the names."
+        return f"{path}: `{place}` is not a parameter; is it misspelt? Correct it or remove it."
     if first["type"] == "missing":
         return f"{path}: `{place}` is missing; add it."
-    same_place = [e["msg"] for e in error.errors() if e["loc"][: len(first["loc"]) - 1] == first["loc"][:-1]]
-    alternatives = " or ".join(dict.fromkeys(m.removeprefix("Input should be ") for m in same_place))
-    wanted = (
-        alternatives
-        if first["loc"] and _is_alternative(first["loc"][-1])
-        else first["msg"].removeprefix("Input should be ")
-    )
-    return f"{path}: `{place}` is {_shown(first['input'])}, but should be {wanted}."
+    wanted = [e["msg"].removeprefix("Input should be ") for e in error.errors() if _place(e["loc"]) == place]
+    return f"{path}: `{place}` is {_shown(first['input'])}, but should be {' or '.join(dict.fromkeys(wanted))}."
 
 
-def _is_alternative(part: Any) -> bool:
-    return isinstance(part, str) and (
-        "[" in part or part in {"int", "float", "str", "literal"} or "constrained" in part
-    )
+def _place(loc: tuple[int | str, ...]) -> str:
+    """Where in the file: pydantic's path without its names for the alternatives of a union."""
+    return ".".join(str(part) for part in loc if not (isinstance(part, str) and ALTERNATIVE.match(part)))
 
 
 def _shown(value: Any) -> str:

@@ -6,7 +6,7 @@ A table that lacks a column, has a wrong type or can't be read is refused at thi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -125,12 +125,15 @@ def table(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
 
 def write(path: Path, content: pa.Table, schema: pa.Schema, note: Mapping[str, str] | None = None) -> None:
     """Write a table whole, in the order and types of its schema; `note` is kept with the file."""
-    missing = set(schema.names) - set(content.column_names)
-    if missing:
-        raise LeashError(f"The table for {path} lacks the column {', '.join(sorted(missing))}.")
-    fitted = content.select(schema.names).cast(schema.with_metadata(None)).replace_schema_metadata(note)
-    with disk.whole(path) as unfinished:
-        pq.write_table(fitted, unfinished, compression="zstd")
+    disk.write(path, encoded(content, schema, note))
+
+
+def encoded(content: pa.Table, schema: pa.Schema, note: Mapping[str, str] | None = None) -> bytes:
+    """A table as the bytes of a Parquet file."""
+    fitted = content.select(schema.names).cast(schema).replace_schema_metadata(note)
+    buffer = pa.BufferOutputStream()
+    pq.write_table(fitted, buffer, compression="zstd")
+    return bytes(buffer.getvalue())
 
 
 def read(path: Path, schema: pa.Schema, made_by: str) -> pa.Table:
@@ -140,22 +143,19 @@ def read(path: Path, schema: pa.Schema, made_by: str) -> pa.Table:
 
 def opened(path: Path, schema: pa.Schema, made_by: str) -> pq.ParquetFile:
     """A Parquet file whose columns are those of the schema, not yet read."""
+    again = f"make it again with `{made_by}`"
     try:
         file = pq.ParquetFile(path)
     except FileNotFoundError:
         raise LeashError(f"{path} is not there; make it with `{made_by}`.") from None
     except (pa.ArrowInvalid, OSError) as error:
-        raise LeashError(
-            f"{path} can't be read as Parquet ({_brief(error)}); make it again with `{made_by}`."
-        ) from None
+        raise LeashError(f"{path} can't be read as Parquet ({_brief(error)}); {again}.") from None
     for field in schema:
         place = file.schema_arrow.get_field_index(field.name)
         if place < 0:
-            raise LeashError(f"{path} lacks the column {field.name}; make it again with `{made_by}`.")
+            raise LeashError(f"{path} lacks the column {field.name}; {again}.")
         if (found := file.schema_arrow.field(place).type) != field.type:
-            raise LeashError(
-                f"{path}: column {field.name} is {found}, not {field.type}; make it again with `{made_by}`."
-            )
+            raise LeashError(f"{path}: column {field.name} is {found}, not {field.type}; {again}.")
     return file
 
 
@@ -177,24 +177,23 @@ def database(params: Params) -> duckdb.DuckDBPyConnection:
     """DuckDB with every table that is there as a view, for the models, data sets and pairs of this run."""
     connection = duckdb.connect()
     runs = [(model, dataset) for model in params.run.models for dataset in params.run.datasets]
-    growing = {
-        "completions": (COMPLETIONS, "sample", [(m, d, shards(completions_folder(m, d))) for m, d in runs]),
-        "verdicts": (VERDICTS, "verify", [(m, d, shards(verdicts_folder(m, d))) for m, d in runs]),
-        "perplexity": (PERPLEXITY, "perplexity", [(m, d, _there(perplexity_path(m, d))) for m, d in runs]),
-        "entropy": (ENTROPY, "entropy", [(m, d, _there(entropy_path(m, d))) for m, d in runs]),
+    places: dict[str, tuple[pa.Schema, str, Callable[[str, str], list[Path]]]] = {
+        "completions": (COMPLETIONS, "leash sample", lambda m, d: shards(completions_folder(m, d))),
+        "verdicts": (VERDICTS, "leash verify", lambda m, d: shards(verdicts_folder(m, d))),
+        "perplexity": (PERPLEXITY, "leash perplexity", lambda m, d: _there(perplexity_path(m, d))),
+        "entropy": (ENTROPY, "leash entropy", lambda m, d: _there(entropy_path(m, d))),
     }
-    for name, (schema, made_by, parts) in growing.items():
-        limits = {(m, d): params.k(m, d) for m, d, _ in parts} if "sample" in schema.names else {}
-        queries = [
-            _part(files, f"'{m}' as model, '{d}' as dataset, ", limits.get((m, d)))
-            for m, d, files in parts
-            if all(opened(file, schema, f"leash {made_by}") for file in files) and files
-        ]
-        _view(connection, name, queries)
-    problems = [path for d in params.run.datasets for path in _there(problems_path(d))]
-    support = [(pair, path) for pair in params.run.pairs for path in _there(support_path(pair))]
-    _view(connection, "problems", [_part(problems, "", None)] if problems else [])
-    _view(connection, "support", [_part([path], f"'{pair}' as pair, ", None) for pair, path in support])
+    for name, (schema, made_by, files_of) in places.items():
+        parts = []
+        for model, dataset in runs:
+            files = _checked(files_of(model, dataset), schema, made_by)
+            limit = params.k(model, dataset) if "sample" in schema.names else None
+            parts += _part(files, f"'{model}' as model, '{dataset}' as dataset, ", limit)
+        _view(connection, name, parts)
+    problems = [_checked(_there(problems_path(d)), PROBLEMS, f"leash fetch {d}") for d in params.run.datasets]
+    support = {pair: _checked(_there(support_path(pair)), SUPPORT, "leash categorize") for pair in params.run.pairs}
+    _view(connection, "problems", [part for files in problems for part in _part(files, "")])
+    _view(connection, "support", [part for p, files in support.items() for part in _part(files, f"'{p}' as pair, ")])
     return connection
 
 
@@ -207,11 +206,19 @@ def _there(path: Path) -> list[Path]:
     return [path] if path.exists() else []
 
 
-def _part(files: Sequence[Path], labels: str, k: int | None) -> str:
-    """One model's rows of a table. Samples beyond k never leak into anything."""
+def _checked(files: list[Path], schema: pa.Schema, made_by: str) -> list[Path]:
+    for file in files:
+        opened(file, schema, made_by)
+    return files
+
+
+def _part(files: Sequence[Path], labels: str, k: int | None = None) -> list[str]:
+    """A query for some files of a table, if there are any. Samples beyond k never leak into anything."""
+    if not files:
+        return []
     listed = ", ".join("'" + str(file).replace("'", "''") + "'" for file in files)
     where = "" if k is None else f" where sample < {k}"
-    return f"select {labels}* from read_parquet([{listed}]){where}"
+    return [f"select {labels}* from read_parquet([{listed}]){where}"]
 
 
 def _view(connection: duckdb.DuckDBPyConnection, name: str, parts: Sequence[str]) -> None:

@@ -29,7 +29,7 @@ def clopper_pearson(n: Ints, c: Ints, confidence: float) -> tuple[Reals, Reals]:
 def fisher(n_base: Ints, c_base: Ints, n_rlvr: Ints, c_rlvr: Ints) -> Reals:
     """Two-sided exact p-values, one a problem, that both models have the same mass."""
     tables = zip(c_base.tolist(), n_base.tolist(), c_rlvr.tolist(), n_rlvr.tolist(), strict=True)
-    return np.array([stats.fisher_exact([[a, n - a], [b, m - b]]).pvalue for a, n, b, m in tables], dtype=float)
+    return np.array([stats.fisher_exact(np.array([[a, n - a], [b, m - b]])).pvalue for a, n, b, m in tables])
 
 
 def benjamini_hochberg(p_values: Reals, families: NDArray[np.object_]) -> Reals:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from stages.errors import LeashError
 from stages.params import Dataset
@@ -53,7 +54,8 @@ def _rows(name: str, dataset: Dataset) -> list[dict[str, Any]]:
     if not path.is_file():
         raise LeashError(f"`datasets.{name}.path` is {path}, but there is no such file; put it there.")
     try:
-        rows = duckdb.sql(f"select * from {READERS[path.suffix]}($1)", params=[str(path)]).to_arrow_table().to_pylist()
+        found = duckdb.connect().execute(f"select * from {READERS[path.suffix]}(?)", [str(path)])
+        rows: list[dict[str, Any]] = pa.table(found.to_arrow_table()).to_pylist()
     except duckdb.Error as error:
         raise LeashError(f"{path} can't be read: {str(error).splitlines()[0].rstrip('.')}.") from None
     columns = list(rows[0]) if rows else []

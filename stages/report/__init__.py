@@ -41,8 +41,8 @@ def run(params: Params) -> None:
         write.table(REPORTS / "tables" / name, getattr(results, name))
     drawn = figures.draw(params, results, REPORTS / "figures")
     write.curve(REPORTS / "plots" / "pass_at_k.csv", params, results.pass_at_k)
-    disk.write_text(REPORTS / "metrics.json", json.dumps(metrics(params, results), indent=2) + "\n")
-    disk.write_text(REPORTS / "index.html", page.html(params, results, drawn))
+    disk.write(REPORTS / "metrics.json", json.dumps(metrics(params, results), indent=2) + "\n")
+    disk.write(REPORTS / "index.html", page.html(params, results, drawn))
 
 
 def collect(params: Params) -> Results:

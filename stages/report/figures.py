@@ -22,7 +22,7 @@ BASE, RLVR = "#0072B2", "#D55E00"
 CATEGORIES = {"P": "#009E73", "E": "#E69F00", "S": "#CC79A7", "O": "#999999"}
 NAMES = {"P": "preservation", "E": "expansion", "S": "shrinkage", "O": "out of support"}
 MARKERS = {"P": "o", "E": "^", "S": "v", "O": "x"}
-STYLE = {
+STYLE: dict[Any, Any] = {
     "figure.dpi": 150,
     "figure.constrained_layout.use": True,
     "font.size": 9,

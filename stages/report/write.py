@@ -17,7 +17,7 @@ def table(path: Path, content: pa.Table) -> None:
     """One table as .csv and .md."""
     with disk.whole(path.with_suffix(".csv")) as unfinished:
         pyarrow.csv.write_csv(content, unfinished)
-    disk.write_text(path.with_suffix(".md"), markdown(content))
+    disk.write(path.with_suffix(".md"), markdown(content))
 
 
 def markdown(content: pa.Table) -> str:
@@ -37,18 +37,12 @@ def curve(path: Path, params: Params, pass_at_k: pa.Table) -> None:
 
 
 def shown(value: Any) -> str:
-    """A cell for people: a dash for what is not defined, three decimals for what is not whole."""
+    """A cell for people: a dash for what is not defined, three decimals or digits for what is not whole."""
     if value is None:
         return "–"
-    if isinstance(value, float):
-        return (
-            f"{value:.0f}"
-            if value.is_integer() and abs(value) > 1
-            else f"{value:.3g}"
-            if abs(value) < 0.001 and value
-            else f"{value:.3f}"
-        )
-    return str(value)
+    if not isinstance(value, float) or value == 0:
+        return str(value) if not isinstance(value, float) else "0"
+    return f"{value:.3f}" if 0.001 <= abs(value) < 1000 else f"{value:.3g}"
 
 
 def rounded(value: Any) -> Any:

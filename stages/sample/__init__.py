@@ -12,7 +12,7 @@ from functools import partial
 import pyarrow as pa
 
 from stages import disk, tables
-from stages.models import Weights, weights
+from stages.models import Weights, load, weights
 from stages.params import Params, Sample
 from stages.progress import Progress
 from stages.sample.engine import Decoding, Engine, Request
@@ -21,36 +21,33 @@ from stages.work import spread
 
 # Samples in a shard, at most: a few seconds of work, so that little is lost with a killed run.
 SHARD = 4096
+PRELOAD = ("stages.sample.torch_engine",)
 
 
 def run(params: Params, model: str, dataset: str, *, resample: bool = False) -> int:
     """Draw what is missing of the first k samples of every problem; return how many were drawn."""
     problems = tables.read(tables.problems_path(dataset), tables.PROBLEMS, f"leash fetch {dataset}")
     prompts = dict(zip(problems["problem_id"].to_pylist(), problems["question"].to_pylist(), strict=True))
-    model_weights = weights(params, model)
+    held = weights(params, model)
 
     ledger = Ledger(tables.completions_folder(model, dataset))
     if resample:
         ledger.clear()
     ledger.open(
-        fingerprint(model_weights, params.sample),
+        fingerprint(held, params.sample),
         {problem: disk.hash_of(prompt) for problem, prompt in prompts.items()},
         again=f"leash sample {model} {dataset} --resample",
     )
     units = list(missing(list(prompts), params.k(model, dataset), ledger.have(), SHARD))
     total = sum(len(unit.problem_ids) * len(unit.samples) for unit in units)
-    draw = partial(
-        complete, prompts=prompts, name=(params.sample.seed, model, dataset), decoding=decoding(params.sample)
-    )
-    load = partial(load_engine, model_weights, params.sample.batch)
-    if not units:
-        return 0
-    with Progress(total, f"sample {model} on {dataset}", "completions") as progress:
-        for unit, completions in spread(
-            units, load, draw, workers=params.run.workers, preload=("stages.sample.torch_engine",)
-        ):
-            ledger.add(unit, completions)
-            progress.add(completions.num_rows)
+    if units:
+        engine = partial(load_engine, held, params.sample.batch)
+        name = (params.sample.seed, model, dataset)
+        draw = partial(complete, prompts=prompts, name=name, decoding=decoding(params.sample))
+        with Progress(total, f"sample {model} on {dataset}", "completions") as progress:
+            for unit, completions in spread(units, engine, draw, workers=params.run.workers, preload=PRELOAD):
+                ledger.add(unit, completions)
+                progress.add(completions.num_rows)
     return total
 
 
@@ -73,7 +70,7 @@ def decoding(sample: Sample) -> Decoding:
 def load_engine(model: Weights, batch: int) -> Engine:
     from stages.sample.torch_engine import TorchEngine
 
-    return TorchEngine.load(model.source, revision=model.revision, dtype=model.dtype, rows=batch)
+    return TorchEngine(*load(model), rows=batch)
 
 
 def complete(

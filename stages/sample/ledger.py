@@ -61,7 +61,7 @@ class Ledger:
         known = {**manifest.get("prompts", {}), **prompts}
         if known != manifest.get("prompts"):
             content = {"fingerprint": dict(fingerprint), "prompts": known}
-            disk.write_text(self.folder / MANIFEST, json.dumps(content, indent=1, sort_keys=True) + "\n")
+            disk.write(self.folder / MANIFEST, json.dumps(content, indent=1, sort_keys=True) + "\n")
 
     def clear(self) -> None:
         """Throw every sample away; the manifest goes last, so that a half-cleared ledger is still checked."""
@@ -81,10 +81,8 @@ class Ledger:
         return held
 
     def add(self, unit: Unit, completions: pa.Table) -> None:
-        with disk.whole(self.folder / f"{unit.name}.parquet") as unfinished:
-            tables.write(unfinished, completions, tables.COMPLETIONS)
-            shard = self.folder / f"{unit.name}.{disk.file_hash(unfinished)}.parquet"
-            unfinished.replace(shard)
+        content = tables.encoded(completions, tables.COMPLETIONS)
+        disk.write(self.folder / f"{unit.name}.{disk.bytes_hash(content)}.parquet", content)
 
     def _manifest(self) -> dict[str, dict[str, str]]:
         try:

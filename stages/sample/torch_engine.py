@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from stages import seeds
 from stages.sample.engine import Completion, Decoding, Request
@@ -46,12 +45,6 @@ class TorchEngine:
             model.set_attn_implementation(GROUPED)
         ends = model.generation_config.eos_token_id
         self.ends = torch.tensor(ends if isinstance(ends, list) else [ends])
-
-    @classmethod
-    def load(cls, source: str | Path, *, revision: str | None, dtype: str, rows: int) -> TorchEngine:
-        torch.set_num_threads(1)
-        model = AutoModelForCausalLM.from_pretrained(source, revision=revision, dtype=getattr(torch, dtype))
-        return cls(model.eval(), AutoTokenizer.from_pretrained(source, revision=revision), rows)
 
     def complete(self, requests: Iterable[Request], decoding: Decoding) -> Iterator[Completion]:
         for prompts, asked in _equal_lengths(self.tokenizer, requests, self.rows):
@@ -126,7 +119,7 @@ def choose(plain: torch.Tensor, uniforms: torch.Tensor, decoding: Decoding) -> t
 
 def nucleus(probabilities: torch.Tensor, top_p: float) -> torch.Tensor:
     """Zero but for the fewest most likely tokens whose mass reaches top_p."""
-    ordered, order = probabilities.sort(-1, descending=True, stable=True)
+    ordered, order = probabilities.sort(dim=-1, descending=True, stable=True)
     before = ordered.cumsum(-1) - ordered
     return torch.zeros_like(probabilities).scatter(-1, order, ordered.where(before < top_p, 0.0))
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from stages import disk, tables
-from stages.models import Weights
+from stages.models import Weights, load
 from stages.progress import Progress
 from stages.work import spread
 
@@ -82,7 +82,7 @@ def keep_scores(path: Path, schema: pa.Schema, weights: Weights, traces: Sequenc
 def load_scorer(weights: Weights) -> Scorer:
     from stages.scoring.scorer import Scorer
 
-    return Scorer.load(weights)
+    return Scorer(*load(weights))
 
 
 def score_unit(scorer: Scorer, unit: Unit) -> list[Score]:

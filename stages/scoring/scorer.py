@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from stages.models import Weights
 from stages.scoring import Score, Trace
 
 ROWS = 128  # traces in one forward pass
@@ -19,14 +18,6 @@ ROWS = 128  # traces in one forward pass
 class Scorer:
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
         self.model, self.tokenizer = model, tokenizer
-
-    @classmethod
-    def load(cls, weights: Weights) -> Scorer:
-        torch.set_num_threads(1)
-        model = AutoModelForCausalLM.from_pretrained(
-            weights.source, revision=weights.revision, dtype=getattr(torch, weights.dtype)
-        )
-        return cls(model.eval(), AutoTokenizer.from_pretrained(weights.source, revision=weights.revision))
 
     def score(self, traces: Sequence[Trace]) -> list[Score]:
         """Scores in the order of the traces; they are computed in the order of their length."""
