@@ -199,7 +199,8 @@ def database(params: Params) -> duckdb.DuckDBPyConnection:
 
 def query(connection: duckdb.DuckDBPyConnection, file: Path, parameters: Mapping[str, Any] | None = None) -> pa.Table:
     """Run one query file with its parameters bound."""
-    return connection.execute(file.read_text(encoding="utf-8"), parameters or None).to_arrow_table()
+    found = connection.sql(file.read_text(encoding="utf-8"), params=dict(parameters) if parameters else None)
+    return pa.table(found.to_arrow_table())
 
 
 def _there(path: Path) -> list[Path]:

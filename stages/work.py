@@ -34,7 +34,9 @@ def spread(
     preload: tuple[str, ...] = (),
 ) -> Iterator[tuple[Unit, Result]]:
     """Yield every unit with its result, in the order they finish. Only a few units are in flight at a time,
-    so that memory is bounded whatever their number. `preload` names modules worth importing only once."""
+    so that memory is bounded whatever their number. No workers: no units. `preload` names modules worth importing only once."""
+    if workers < 1:
+        return
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(preload))
     # Inherited by the workers: several processes of one thread each beat one process of several threads.

@@ -17,7 +17,7 @@ import pyarrow as pa
 from stages import tables
 from stages.models import weights
 from stages.params import Params
-from stages.scoring import Labelled, Trace, keep_scores
+from stages.scoring import Job, Trace, keep_scores
 
 ROOM = Path(__file__).parent
 ANSWERS = tables.DATA / "entropy" / "answers.parquet"
@@ -26,32 +26,23 @@ ANSWERS = tables.DATA / "entropy" / "answers.parquet"
 def run(params: Params) -> int:
     """Score what is not scored yet; return how many samples that were."""
     connection = tables.database(params)
-    scored = sum(
-        keep_scores(
-            tables.entropy_path(model, dataset),
-            tables.ENTROPY,
-            weights(params, model),
-            samples(connection, model, dataset, params.entropy.samples),
-            workers=params.run.workers,
-        )
-        for model in params.run.models
-        for dataset in params.run.datasets
-    )
+    jobs = [job(params, connection, model, dataset) for model in params.run.models for dataset in params.run.datasets]
+    scored = keep_scores(jobs, tables.ENTROPY, "entropy", workers=params.run.workers)
     answers = tables.query(connection, ROOM / "answers.sql", {"samples": params.entropy.samples})
     tables.write(ANSWERS, answers, answers.schema)
     return scored
 
 
-def samples(connection: duckdb.DuckDBPyConnection, model: str, dataset: str, count: int) -> list[Labelled]:
-    """The first `count` completions of every problem, as traces of the model that wrote them."""
-    rows = tables.query(connection, ROOM / "samples.sql", {"model": model, "dataset": dataset, "samples": count})
-    return [
-        (
-            {"problem_id": row["problem_id"], "sample": row["sample"]},
-            Trace(row["question"], row["text"], ended=row["finish"] == "stop"),
-        )
-        for row in rows.to_pylist()
-    ]
+def job(params: Params, connection: duckdb.DuckDBPyConnection, model: str, dataset: str) -> Job:
+    """A model on the first completions that it wrote itself for every problem."""
+    bound = {"model": model, "dataset": dataset, "samples": params.entropy.samples}
+    rows = tables.query(connection, ROOM / "samples.sql", bound).to_pylist()
+    return Job(
+        tables.entropy_path(model, dataset),
+        weights(params, model),
+        [{"problem_id": row["problem_id"], "sample": row["sample"]} for row in rows],
+        [Trace(row["question"], row["text"], ended=row["finish"] == "stop") for row in rows],
+    )
 
 
 def summary(connection: duckdb.DuckDBPyConnection) -> pa.Table:

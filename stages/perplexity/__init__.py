@@ -17,7 +17,7 @@ import pyarrow as pa
 from stages import tables
 from stages.models import weights
 from stages.params import Params
-from stages.scoring import Trace, keep_scores
+from stages.scoring import Job, Trace, keep_scores
 
 ROOM = Path(__file__).parent
 BY_CATEGORY = tables.DATA / "perplexity" / "by_category.parquet"
@@ -25,31 +25,23 @@ BY_CATEGORY = tables.DATA / "perplexity" / "by_category.parquet"
 
 def run(params: Params) -> int:
     """Score what is not scored yet; return how many traces that were."""
-    traces = {dataset: references(dataset) for dataset in params.run.datasets}
-    scored = sum(
-        keep_scores(
-            tables.perplexity_path(model, dataset),
-            tables.PERPLEXITY,
-            weights(params, model),
-            traces[dataset],
-            workers=params.run.workers,
-        )
-        for model in params.run.models
-        for dataset in params.run.datasets
-    )
+    jobs = [job(params, model, dataset) for model in params.run.models for dataset in params.run.datasets]
+    scored = keep_scores(jobs, tables.PERPLEXITY, "perplexity", workers=params.run.workers)
     summary = by_category(params)
     tables.write(BY_CATEGORY, summary, summary.schema)
     return scored
 
 
-def references(dataset: str) -> list[tuple[dict[str, str], Trace]]:
-    """Each problem's reference traces: the solutions that its `meta` carries, by source."""
+def job(params: Params, model: str, dataset: str) -> Job:
+    """A model on each problem's reference traces: the solutions that its `meta` carries, by source."""
     problems = tables.read(tables.problems_path(dataset), tables.PROBLEMS, f"leash fetch {dataset}").to_pylist()
-    return [
-        ({"problem_id": row["problem_id"], "source": source}, Trace(row["question"], text, ended=True))
-        for row in problems
-        for source, text in json.loads(row["meta"]).get("traces", {}).items()
-    ]
+    traces = [(row, *trace) for row in problems for trace in json.loads(row["meta"]).get("traces", {}).items()]
+    return Job(
+        tables.perplexity_path(model, dataset),
+        weights(params, model),
+        [{"problem_id": row["problem_id"], "source": source} for row, source, _ in traces],
+        [Trace(row["question"], text, ended=True) for row, _, text in traces],
+    )
 
 
 def by_category(params: Params) -> pa.Table:

@@ -20,7 +20,7 @@ from stages.sample.ledger import Ledger, Unit, missing
 from stages.work import spread
 
 # Samples in a shard, at most: a few seconds of work, so that little is lost with a killed run.
-SHARD = 4096
+SHARD = 2048
 PRELOAD = ("stages.sample.torch_engine",)
 
 

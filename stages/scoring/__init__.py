@@ -8,9 +8,9 @@ Scores are kept until the traces or the weights change.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,44 +46,70 @@ class Score:
 
 
 @dataclass(frozen=True)
+class Job:
+    """A table of scores to make: a model's on some traces, each with the key columns of its row."""
+
+    path: Path
+    weights: Weights
+    labels: Sequence[Mapping[str, Any]]
+    traces: Sequence[Trace]
+
+    @property
+    def made_from(self) -> str:
+        rows = (json.dumps([label, asdict(trace)]) for label, trace in zip(self.labels, self.traces, strict=True))
+        return disk.hash_of(self.weights.identity, self.weights.dtype, *rows)
+
+    @property
+    def done(self) -> bool:
+        return tables.note(self.path).get("made_from") == self.made_from
+
+
+@dataclass(frozen=True)
 class Unit:
-    """Some traces, and where in the table they begin."""
+    """Some traces of one job."""
 
+    job: Path
     begin: int
-    traces: list[Trace]
+    weights: Weights
+    traces: Sequence[Trace]
 
 
-Labelled = tuple[Mapping[str, Any], Trace]  # the key columns of this trace's row, and the trace
-
-
-def keep_scores(path: Path, schema: pa.Schema, weights: Weights, traces: Sequence[Labelled], *, workers: int) -> int:
-    """Write the table of scores unless it is there for these traces and weights; return how many were scored."""
-    made_from = disk.hash_of(weights.identity, weights.dtype, *(json.dumps([label, asdict(t)]) for label, t in traces))
-    if tables.note(path).get("made_from") == made_from:
-        return 0
-    units = [Unit(begin, [t for _, t in traces[begin : begin + UNIT]]) for begin in range(0, len(traces), UNIT)]
-    scores: dict[int, list[Score]] = {}
-    with Progress(len(traces), f"{path.parent.parent.name} of {weights.name} on {path.stem}", "traces") as progress:
+def keep_scores(jobs: Sequence[Job], schema: pa.Schema, what: str, *, workers: int) -> int:
+    """Make the tables that are not there yet for these traces and weights; return how many traces were scored."""
+    stale = [job for job in jobs if not job.done]
+    units = [unit for job in stale for unit in units_of(job)]
+    total = sum(len(job.traces) for job in stale)
+    scores: dict[tuple[Path, int], list[Score]] = {}
+    with Progress(total, what, "traces") as progress:
         for unit, part in spread(
-            units,
-            partial(load_scorer, weights),
-            score_unit,
-            workers=min(workers, len(units) or 1),
-            preload=("stages.scoring.scorer",),
+            units, _nothing, score_unit, workers=min(workers, len(units)), preload=("stages.scoring.scorer",)
         ):
-            scores[unit.begin] = part
+            scores[unit.job, unit.begin] = part
             progress.add(len(part))
-    flat = [score for unit in units for score in scores[unit.begin]]
-    rows = [{**label, **asdict(score)} for (label, _), score in zip(traces, flat, strict=True)]
-    tables.write(path, pa.Table.from_pylist(rows), schema, note={"made_from": made_from})
-    return len(traces)
+    for job in stale:
+        flat = [score for unit in units_of(job) for score in scores[unit.job, unit.begin]]
+        rows = [{**label, **asdict(score)} for label, score in zip(job.labels, flat, strict=True)]
+        table = pa.Table.from_pylist(rows) if rows else schema.empty_table()
+        tables.write(job.path, table, schema, note={"made_from": job.made_from})
+    return total
 
 
+def units_of(job: Job) -> Iterator[Unit]:
+    for begin in range(0, len(job.traces), UNIT):
+        yield Unit(job.path, begin, job.weights, job.traces[begin : begin + UNIT])
+
+
+def score_unit(_: None, unit: Unit) -> list[Score]:
+    return load_scorer(unit.weights).score(unit.traces)
+
+
+@lru_cache(maxsize=1)
 def load_scorer(weights: Weights) -> Scorer:
+    """A worker keeps the model it used last: units come model by model."""
     from stages.scoring.scorer import Scorer
 
     return Scorer(*load(weights))
 
 
-def score_unit(scorer: Scorer, unit: Unit) -> list[Score]:
-    return scorer.score(unit.traces)
+def _nothing() -> None:
+    """Workers load models as the units ask for them."""
