@@ -33,16 +33,14 @@ def spread(
     workers: int,
     preload: tuple[str, ...] = (),
 ) -> Iterator[tuple[Unit, Result]]:
-    """Yield every unit with its result, in the order they finish. Only a few units are in flight at a time,
-    so that memory is bounded whatever their number. No workers: no units. `preload` names modules worth importing only once."""
-    if workers < 1:
-        return
+    """Yield every unit with its result, in the order they finish. Only a few units are in flight at a time, so that
+    memory is bounded whatever their number. `preload` names modules worth importing only once."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(preload))
     # Inherited by the workers: several processes of one thread each beat one process of several threads.
     os.environ["OMP_NUM_THREADS"] = "1"
     waiting = iter(units)
-    with ProcessPoolExecutor(workers, context, initializer=_prepare, initargs=(prepare,)) as pool:
+    with ProcessPoolExecutor(max(workers, 1), context, initializer=_prepare, initargs=(prepare,)) as pool:
         try:
             running = {pool.submit(_act, act, unit): unit for unit in islice(waiting, 2 * workers)}
             while running:

@@ -13,6 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from stages.scoring import Score, Trace
 
 ROWS = 128  # traces in one forward pass
+UNSCORED = -1
 
 
 class Scorer:
@@ -36,21 +37,20 @@ class Scorer:
 
     @torch.inference_mode()
     def _forward(self, rows: Sequence[tuple[list[int], list[int]]]) -> list[Score]:
-        """Rows are padded on the right, which causal attention never sees."""
-        width = max(len(asked) + len(told) for asked, told in rows)
-        inputs = torch.zeros((len(rows), width), dtype=torch.long)
-        for i, (asked, told) in enumerate(rows):
-            inputs[i, : len(asked) + len(told)] = torch.tensor(asked + told)
-        logprobs = self.model(input_ids=inputs, use_cache=False).logits.double().log_softmax(-1)
-        return [
-            _score(logprobs[i, len(asked) - 1 : len(asked) + len(told) - 1], torch.tensor(told, dtype=torch.long))
-            for i, (asked, told) in enumerate(rows)
-        ]
+        """Rows are padded on the right, which causal attention never sees. The step that predicts a token stands
+        one place before it, so the last step of a row predicts nothing."""
+        inputs = _padded([asked + told for asked, told in rows], fill=0)
+        targets = _padded([[UNSCORED] * len(asked) + told for asked, told in rows], fill=UNSCORED)[:, 1:]
+        logprobs = self.model(input_ids=inputs, use_cache=False).logits[:, :-1].double().log_softmax(-1)
+        counted = targets != UNSCORED
+        chosen = logprobs.gather(2, targets.clamp(min=0)[:, :, None])[:, :, 0]
+        entropies = -(logprobs.exp() * logprobs).sum(-1)
+        tokens = counted.sum(1)
+        nll = -(chosen * counted).sum(1)
+        mean_entropy = (entropies * counted).sum(1) / tokens.clamp(min=1)
+        return [Score(*row) for row in zip(tokens.tolist(), nll.tolist(), mean_entropy.tolist(), strict=True)]
 
 
-def _score(logprobs: torch.Tensor, told: torch.Tensor) -> Score:
-    if len(told) == 0:
-        return Score(0, 0.0, 0.0)
-    nll = -logprobs.gather(1, told[:, None]).sum()
-    entropies = -(logprobs.exp() * logprobs).sum(-1)
-    return Score(len(told), float(nll), float(entropies.mean()))
+def _padded(rows: Sequence[list[int]], fill: int) -> torch.Tensor:
+    width = max(map(len, rows))
+    return torch.tensor([row + [fill] * (width - len(row)) for row in rows])
