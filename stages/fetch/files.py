@@ -52,9 +52,10 @@ def _rows(name: str, dataset: Dataset) -> list[dict[str, Any]]:
     if path.suffix not in READERS:
         raise LeashError(f"{path} is not a kind of file that is read here ({', '.join(READERS)}).")
     if not path.is_file():
-        raise LeashError(f"`datasets.{name}.path` is {path}, but there is no such file; put it there.")
+        source = f"download it from {dataset.hub} on the hub and " if dataset.hub else ""
+        raise LeashError(f"`datasets.{name}.path` is {path}, but there is no such file; {source}put it there.")
     try:
-        found = duckdb.connect().execute(f"select * from {READERS[path.suffix]}(?)", [str(path)])
+        found = duckdb.connect().sql(f"select * from {READERS[path.suffix]}(?)", params=[str(path)])
         rows: list[dict[str, Any]] = pa.table(found.to_arrow_table()).to_pylist()
     except duckdb.Error as error:
         raise LeashError(f"{path} can't be read: {str(error).splitlines()[0].rstrip('.')}.") from None

@@ -91,7 +91,7 @@ def metrics(params: Params, results: Results) -> dict[str, Any]:
         base, rlvr = params.models_of(pair)
         for name in ("token_entropy", "answer_entropy"):
             numbers[f"base_{name}"], numbers[f"rlvr_{name}"] = entropies[base][name], entropies[rlvr][name]
-    return {pair: {name: write.rounded(value) for name, value in numbers.items()} for pair, numbers in found.items()}
+    return {pair: {name: write.rounded(value) for name, value in found[pair].items()} for pair in params.run.pairs}
 
 
 def headline() -> str:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from matplotlib.figure import Figure
 
-from stages import disk
+from stages import disk, seeds
 from stages.params import Params
 
 if TYPE_CHECKING:
@@ -91,23 +91,23 @@ def pass_at_k(rows: Rows, datasets: list[str], base: str, rlvr: str) -> Figure:
 
 def support_map(rows: Rows, base: str, rlvr: str) -> Figure:
     """Log axes; a mass of zero is drawn at half of what one hit in k would be."""
-    figure, ax = plt.subplots(figsize=(4.6, 4.2))
+    figure, ax = plt.subplots(figsize=(4.6, 4.8))
     floor = 0.5 / max(r["k"] for r in rows)
-    jitter = np.random.Generator(np.random.Philox(key=0))
+    jitter = seeds.stream("report", "support_map")
     for category, colour in CATEGORIES.items():
         mine = [r for r in rows if r["category"] == category]
         spread = np.exp(jitter.uniform(-0.12, 0.12, size=(2, len(mine))))  # so that equal points stay visible
-        x = np.array([max(r["mass_base"], floor) for r in mine]) * spread[0]
-        y = np.array([max(r["mass_rlvr"], floor) for r in mine]) * spread[1]
+        x = np.minimum(np.array([max(r["mass_base"], floor) for r in mine]) * spread[0], 1)
+        y = np.minimum(np.array([max(r["mass_rlvr"], floor) for r in mine]) * spread[1], 1)
         label = f"{NAMES[category]} ({len(mine)})"
         ax.scatter(x, y, s=18, color=colour, marker=MARKERS[category], alpha=0.8, label=label, linewidths=1.0)
     cut = max(rows[0]["epsilon"], floor * 1.41)
     ax.axvline(cut, color="black", linewidth=0.8)
     ax.axhline(cut, color="black", linewidth=0.8)
     ax.plot([floor, 1], [floor, 1], color="black", linewidth=0.6, linestyle=":")
-    ax.set(xscale="log", yscale="log")
-    ax.set_xlabel(f"mass of correct completions, {base} (leftmost: none seen)")
-    ax.set_ylabel(f"mass of correct completions, {rlvr} (lowest: none seen)")
+    ax.set(xscale="log", yscale="log", xlim=(floor / 1.6, 1.3), ylim=(floor / 1.6, 1.3))
+    ax.set_xlabel(f"{base}: mass of correct completions (leftmost: none seen)")
+    ax.set_ylabel(f"{rlvr}: mass of correct completions (lowest: none seen)")
     ax.legend(loc="upper left", bbox_to_anchor=(0.0, -0.16), ncols=2)
     return figure
 

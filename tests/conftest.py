@@ -1,0 +1,41 @@
+"""What tests share: the embedded models, and parameters small enough for a test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from stages import params as parameters
+
+ROOT = Path(__file__).parent.parent
+yaml = YAML(typ="safe", pure=True)
+
+
+def small(**changes: dict[str, Any]) -> dict[str, Any]:
+    """The project's own parameters on one problem a level, 16 samples and two models; `changes` by group."""
+    raw: dict[str, Any] = yaml.load((ROOT / "params.yaml").read_text())
+    raw["run"] |= {"models": ["base", "rlvr"], "pairs": ["rlvr"], "processes": 2}
+    for dataset in raw["datasets"].values():
+        dataset["per_level"] = 1
+    raw["sample"] |= {"k": 16, "batch": 64}
+    raw["entropy"] |= {"samples": 4}
+    for group, values in changes.items():
+        raw[group] = raw.get(group, {}) | values
+    return raw
+
+
+def write_params(folder: Path, raw: dict[str, Any]) -> parameters.Params:
+    with (folder / "params.yaml").open("w") as file:
+        yaml.dump(raw, file)
+    return parameters.load(folder / "params.yaml")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> parameters.Params:
+    """A folder with the embedded models and small parameters, as the working directory."""
+    (tmp_path / "models").symlink_to(ROOT / "models")
+    monkeypatch.chdir(tmp_path)
+    return write_params(tmp_path, small())

@@ -1,0 +1,105 @@
+"""The torch engine draws what the model's own probabilities say, whatever the batch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from stages import models, seeds
+from stages.sample.engine import Decoding, Request
+from stages.sample.torch_engine import TorchEngine, _closed_up, choose, nucleus
+from stages.scoring import Trace
+from stages.scoring.scorer import Scorer
+from stages.train import tasks
+from tests.conftest import ROOT
+
+PLAIN = Decoding(temperature=1.0, top_p=1.0, max_tokens=72)
+WEIGHTS = models.Weights("base", str(ROOT / "models" / "base"), None, "float64")
+
+
+@pytest.fixture(scope="module")
+def engine() -> TorchEngine:
+    return TorchEngine(*models.load(WEIGHTS))
+
+
+def requests(count: int, samples: range) -> list[Request]:
+    rng = seeds.stream("test", "engine")
+    kinds = [("chain", 5), ("make", 3), ("make", 4), ("make", 6)]
+    problems = [tasks.draw(rng, *kinds[i % len(kinds)], held_out=True) for i in range(count)]
+    return [Request(f"p{i}", problem.prompt, samples, ("test",)) for i, problem in enumerate(problems)]
+
+
+def test_greedy_equals_transformers_generate(engine: TorchEngine) -> None:
+    greedy = Decoding(temperature=0.0, top_p=1.0, max_tokens=40)
+    for request in requests(8, range(1)):
+        ours = next(iter(engine.complete([request], greedy)))
+        ids = engine.tokenizer(request.prompt, return_tensors="pt")
+        theirs = engine.model.generate(**ids, do_sample=False, max_new_tokens=40)[0, ids["input_ids"].shape[1] :]
+        assert ours.text == engine.tokenizer.decode(theirs, skip_special_tokens=True)
+        assert ours.tokens == len(theirs)
+
+
+def test_nothing_depends_on_batch_or_order(engine: TorchEngine) -> None:
+    asked = requests(6, range(40))
+    whole = {(c.problem_id, c.sample): c for c in engine.complete(asked, PLAIN)}
+    small = TorchEngine(engine.model, engine.tokenizer, rows=7)
+    parts = [Request(r.problem_id, r.prompt, range(13, 31), r.name) for r in reversed(asked)]
+    for completion in small.complete(parts, PLAIN):
+        same = whole[completion.problem_id, completion.sample]
+        assert (completion.text, completion.tokens, completion.finish) == (same.text, same.tokens, same.finish)
+        assert completion.logprob == pytest.approx(same.logprob, abs=1e-9)
+
+
+def test_no_two_samples_share_a_stream(engine: TorchEngine) -> None:
+    names = [r.stream_name(s) for r in requests(20, range(100)) for s in r.samples]
+    assert len({seeds.key(*name) for name in names}) == 2000
+
+
+def test_frequencies_are_the_models_probabilities(engine: TorchEngine) -> None:
+    """How often each problem's likeliest text was drawn against its exact probability: binomial tests, combined
+    over problems by Fisher's method; level 0.001."""
+    asked = requests(12, range(1024))
+    drawn: dict[str, list[tuple[float, str]]] = {r.problem_id: [] for r in asked}
+    for c in engine.complete(asked, PLAIN):
+        assert c.logprob is not None
+        drawn[c.problem_id].append((c.logprob, c.text))
+    p_values = []
+    for texts in drawn.values():
+        logprob, likeliest = max(texts)
+        hits = sum(text == likeliest for _, text in texts)
+        p_values.append(stats.binomtest(hits, len(texts), float(np.exp(logprob))).pvalue)
+    assert stats.combine_pvalues(p_values).pvalue > 0.001
+
+
+def test_logprob_is_that_of_teacher_forcing(engine: TorchEngine) -> None:
+    asked = requests(4, range(8))
+    prompts = {r.problem_id: r.prompt for r in asked}
+    drawn = list(engine.complete(asked, Decoding(0.7, 0.9, max_tokens=20)))
+    assert {c.finish for c in drawn} == {"stop", "length"}
+    scores = Scorer(*models.load(WEIGHTS)).score(
+        [Trace(prompts[c.problem_id], c.text, ended=c.finish == "stop") for c in drawn]
+    )
+    for completion, score in zip(drawn, scores, strict=True):
+        assert completion.tokens == score.tokens
+        assert completion.logprob == pytest.approx(-score.nll, abs=1e-9)
+
+
+def test_nucleus_keeps_the_fewest_tokens_that_reach_top_p() -> None:
+    kept = nucleus(torch.tensor([[0.5, 0.3, 0.15, 0.05], [0.1, 0.2, 0.3, 0.4], [0.25, 0.25, 0.25, 0.25]]), 0.75)
+    assert (kept > 0).tolist() == [[True, True, False, False], [False, True, True, True], [True, True, True, False]]
+
+
+def test_choose_inverts_the_cumulative_distribution() -> None:
+    plain = torch.log(torch.tensor([[0.2, 0.5, 0.3]], dtype=torch.float64)).expand(5, 3)
+    uniforms = torch.tensor([0.0, 0.19, 0.21, 0.69, 0.999999], dtype=torch.float64)
+    assert choose(plain, uniforms, PLAIN).tolist() == [0, 0, 1, 1, 2]
+
+
+@pytest.mark.parametrize("ended", [[0, 1, 0, 0, 1], [1, 1, 1], [0, 0], [1, 0, 1, 0, 0, 1, 0]])
+def test_rows_that_ended_are_closed_up(ended: list[int]) -> None:
+    mask = torch.tensor(ended, dtype=torch.bool)
+    stay = _closed_up(mask).tolist()
+    assert sorted(stay) == [i for i, done in enumerate(ended) if not done]
+    assert all(place == row for place, row in enumerate(stay) if not mask[place])
