@@ -22,7 +22,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "mine.jsonl"
 
 
-def params(path: Path, **fields: str) -> Params:
+def params(path: Path, /, **fields: str) -> Params:
     raw = small()
     raw["datasets"]["mine"] = {"path": path.name, "question": "q", "answer": "a", "grader": "math", **fields}
     return write_params(path.parent, raw)

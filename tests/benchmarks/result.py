@@ -1,0 +1,10 @@
+"""What every benchmark ends with: one JSON line."""
+
+from __future__ import annotations
+
+import json
+
+
+def tell(name: str, *, ours: float, theirs: float, ratio: float, goal: str, ok: bool) -> None:
+    line = {"name": name, "ours": ours, "theirs": theirs, "ratio": ratio, "goal": goal, "ok": ok}
+    print(json.dumps({key: round(value, 9) if isinstance(value, float) else value for key, value in line.items()}))

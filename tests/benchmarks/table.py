@@ -1,0 +1,33 @@
+"""Run every benchmark and print the table. `make bench` calls this."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def main() -> None:
+    files = sorted(p for p in HERE.glob("*.py") if p.stem not in {"table", "result", "__init__"})
+    print(f"{'what':<48}{'ours':>14}{'theirs':>14}{'ratio':>10}  goal")
+    failed = False
+    for file in files:
+        done = subprocess.run([sys.executable, file], capture_output=True, text=True, check=False)
+        if done.returncode:
+            print(f"{file.stem:<48}failed: {done.stderr.strip().splitlines()[-1]}")
+            failed = True
+            continue
+        row = json.loads(done.stdout.splitlines()[-1])
+        mark = "" if row["ok"] else "   MISSED"
+        print(
+            f"{row['name']:<48}{row['ours']:>14,.6g}{row['theirs']:>14,.6g}{row['ratio']:>10.3g}  {row['goal']}{mark}"
+        )
+        failed |= not row["ok"]
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()
