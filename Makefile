@@ -13,7 +13,7 @@ repro: $(VENV)/.installed
 	@leash report --show
 
 test: lint
-	pytest
+	pytest -m 'not vllm'
 
 lint: $(VENV)/.installed
 	ruff check .

@@ -13,7 +13,7 @@ from itertools import groupby
 
 import torch
 from torch.nn.functional import cross_entropy
-from transformers import LlamaForCausalLM
+from transformers import LlamaForCausalLM, PreTrainedModel
 
 from stages import seeds
 from stages.progress import Progress
@@ -98,7 +98,7 @@ def reward(problem: tasks.Problem, text: str) -> float:
     return GRADERS[problem.family].grade(answer, [problem.gold], {"numbers": problem.numbers})
 
 
-def policy_gradient(model: LlamaForCausalLM, optimizer: torch.optim.Optimizer, rollouts: list[Rollout]) -> None:
+def policy_gradient(model: PreTrainedModel, optimizer: torch.optim.Optimizer, rollouts: list[Rollout]) -> None:
     """The gradient of minus advantage times log-probability, averaged over all completion tokens.
 
     Summed over parts of like length, so that little of the work is padding.

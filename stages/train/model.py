@@ -14,6 +14,7 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 from tokenizers.processors import TemplateProcessing
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers.utils import logging
 
 from stages.train.tasks import LARGEST, OPERATORS
 
@@ -61,5 +62,6 @@ def new_model(seed: int) -> LlamaForCausalLM:
 
 
 def save(model: LlamaForCausalLM, folder: Path) -> None:
+    logging.disable_progress_bar()
     model.save_pretrained(folder)
     new_tokenizer().save_pretrained(folder)

@@ -148,7 +148,10 @@ def test_the_number_of_processes_changes_nothing(repo: Path, tmp_path: Path) -> 
     """Sampled and verified by hand with one process and another batch size: the same verdicts."""
     reproduce(repo)
     other = new_repo(tmp_path)
-    changes = {"run": {"models": ["base"], "pairs": ["same"], "processes": 1}, "sample": {"k": 16, "batch": 50}}
+    changes: dict[str, dict[str, Any]] = {
+        "run": {"models": ["base"], "pairs": ["same"], "processes": 1},
+        "sample": {"k": 16, "batch": 50},
+    }
     write_params(other, small(pairs={"same": {"base": "base", "rlvr": "base"}}, **changes))
     for command in (["fetch", "make"], ["sample", "base", "make"], ["verify", "base", "make"]):
         shell("leash", *command, cwd=other)

@@ -55,7 +55,8 @@ def test_training_never_meets_what_is_held_out() -> None:
 @pytest.mark.parametrize("family", tasks.FAMILIES)
 def test_problems_are_the_same_every_time_and_more_of_them_keep_the_first(family: str) -> None:
     few, same, more = (
-        list(embedded.problems("x", Dataset(family=family, levels=[4, 6], per_level=n))) for n in (5, 5, 9)
+        list(embedded.problems("x", Dataset.model_validate({"family": family, "levels": [4, 6], "per_level": n})))
+        for n in (5, 5, 9)
     )
     assert few == same
     ids = {row["problem_id"]: row["question"] for row in more}

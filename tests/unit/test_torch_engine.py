@@ -36,7 +36,9 @@ def test_greedy_equals_transformers_generate(engine: TorchEngine) -> None:
     for request in requests(8, range(1)):
         ours = next(iter(engine.complete([request], greedy)))
         ids = engine.tokenizer(request.prompt, return_tensors="pt")
-        theirs = engine.model.generate(**ids, do_sample=False, max_new_tokens=40)[0, ids["input_ids"].shape[1] :]
+        theirs = engine.model.generate(  # type: ignore[operator]
+            **ids, do_sample=False, max_new_tokens=40
+        )[0, ids["input_ids"].shape[1] :]
         assert ours.text == engine.tokenizer.decode(theirs, skip_special_tokens=True)
         assert ours.tokens == len(theirs)
 
