@@ -136,7 +136,7 @@ def query(sql: str, file: Path) -> None:
         with database(parameters.load(file)) as connection:
             click.echo(connection.sql(sql) or "Done.")
     except duckdb.Error as error:
-        raise LeashError(f"DuckDB says: {str(error).strip()}") from None
+        raise LeashError(f"DuckDB says: {str(error).strip().splitlines()[0]}") from None
 
 
 if __name__ == "__main__":
