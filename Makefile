@@ -35,7 +35,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 # vLLM lives in an environment of its own: its CPU build brings torch extensions made for another torch.
 VLLM_VENV ?= .venv-vllm
 test-vllm: $(VLLM_VENV)/.installed
-	PATH=$(CURDIR)/$(VLLM_VENV)/bin:$$PATH python -m pytest -m vllm
+	PATH=$(CURDIR)/$(VLLM_VENV)/bin:$$PATH python -m pytest tests/vllm -m vllm
 
 $(VLLM_VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(VLLM_VENV)/bin/python || $(PYTHON) -m venv $(VLLM_VENV)

@@ -69,12 +69,11 @@ class Dataset(Group):
 
 
 class Run(Group):
-    """What this run measures (names from the catalogues) and where it works."""
+    """What this run measures (names from the catalogues), and in how many processes."""
 
     models: list[Name] = Field(min_length=1)
     datasets: list[Name] = Field(min_length=1)
     pairs: list[Name] = Field(min_length=1)
-    on: Literal["local"] = "local"
     processes: Positive | Literal["auto"] = "auto"
 
     @property
@@ -97,7 +96,6 @@ class Sample(Group):
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
     max_tokens: Positive
     seed: int = 0
-    engine: Literal["auto", "torch"] = "auto"
     batch: Positive = 1024
 
 
@@ -109,10 +107,6 @@ class Categorize(Group):
     k: Positive | Literal["all"] = "all"
     epsilon: Share | Literal["auto"] = 0.0
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
-
-
-class Perplexity(Group):
-    traces: Positive = 4
 
 
 class Entropy(Group):
@@ -132,7 +126,6 @@ class Params(Group):
     sample: Sample
     verify: Verify = Verify()
     categorize: Categorize = Categorize()
-    perplexity: Perplexity = Perplexity()
     entropy: Entropy = Entropy()
     report: Report = Report()
 
@@ -156,7 +149,7 @@ class Params(Group):
 def load(path: Path = Path("params.yaml")) -> Params:
     """Read and check a parameter file, or raise one sentence."""
     try:
-        # YAML 1.2, as DVC reads it: in 1.1 the key `on` would mean true.
+        # YAML 1.2, as DVC reads it.
         raw = YAML(typ="safe", pure=True).load(path.read_text())
     except FileNotFoundError:
         raise LeashError(f"There is no {path} here: run leash in the folder that holds it.") from None

@@ -40,6 +40,10 @@ def new_repo(folder: Path) -> Path:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
     shell("git", "init", "--quiet", cwd=folder)
+    shutil.copy(ROOT / "params.yaml", folder)
+    # The weights in git are those of the recipe in git: a clone skips training. If this fails, the recipe was edited:
+    # run `dvc repro train`, or `dvc commit train` where the edit can't change a weight.
+    assert "up to date" in shell("dvc", "status", "train", cwd=folder)
     return folder
 
 
@@ -59,7 +63,6 @@ def rows(folder: Path) -> list[dict[str, Any]]:
 def repo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = new_repo(tmp_path_factory.mktemp("repo"))
     stages = reproduce(folder)
-    # The weights are in git and fit the lock file: training is skipped.
     assert stages == ["fetch", "sample", "verify", "categorize", "perplexity", "entropy", "report"]
     return folder
 
@@ -176,10 +179,29 @@ def test_query_sees_every_table(repo: Path, query: Callable[[str], str]) -> None
         assert "0" not in query(f"select (count(*) > 0)::int as there from {table}").splitlines()[-2]
 
 
+def test_a_data_set_of_ones_own_goes_all_the_way(tmp_path: Path) -> None:
+    """Questions and answers from a CSV file, a pair that is the same model twice, no reference traces."""
+    folder = new_repo(tmp_path)
+    (folder / "exam.csv").write_text("problem,answer\ncompute 3 + 4 :,7\ncompute 9 + 4 - 2 :,11\n")
+    raw = small(
+        run={"models": ["base"], "datasets": ["exam"], "pairs": ["self"], "processes": 1},
+        sample={"k": 8, "batch": 64},
+    )
+    raw["pairs"]["self"] = {"base": "base", "rlvr": "base", "training": "other"}
+    raw["datasets"]["exam"] = {"path": "exam.csv", "question": "problem", "answer": "answer", "grader": "math"}
+    write_params(folder, raw)
+    output = shell("dvc", "repro", cwd=folder)
+    assert ran(output) == ["fetch", "sample", "verify", "categorize", "perplexity", "entropy", "report"]
+    metrics = json.loads((folder / "reports" / "metrics.json").read_text())["self"]
+    assert metrics["P"] == 2
+    assert metrics["base_pass@1"] == metrics["rlvr_pass@1"] > 0
+    assert (metrics["E"], metrics["S"], metrics["SRR"], metrics["NDR"]) == (0, 0, 1, 0)
+
+
 def test_the_papers_parameters_make_a_pipeline_of_tens_of_stages(tmp_path: Path) -> None:
     folder = new_repo(tmp_path)
     shutil.copy(ROOT / "params.paper.yaml", folder / "params.yaml")
     stages = shell("dvc", "stage", "list", "--name-only", cwd=folder).splitlines()
     assert "sample@prorl-1.5b-v1-aime24" in stages
     assert len(stages) == 35
-    assert "train" not in shell("dvc", "status", "train", cwd=folder)
+    assert "up to date" in shell("dvc", "status", "train", cwd=folder)
