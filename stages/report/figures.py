@@ -183,7 +183,7 @@ def entropy(rows: Rows, pairs: list[tuple[str, str]]) -> Figure:
     bases = {base for base, _ in pairs}
     for model, (x, y) in at.items():
         ax.plot([x], [y], color=BASE if model in bases else RLVR, marker="o" if model in bases else "s")
-        ax.annotate(model, (x, y), (6, 4), textcoords="offset points")
+        ax.annotate(model, (x, y), (0, -13), textcoords="offset points", ha="center")  # arrows come from above
     ax.margins(0.15)
     ax.set_xlabel("token entropy (nats per token)")
     ax.set_ylabel("answer entropy (nats per problem)")
