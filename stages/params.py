@@ -225,12 +225,15 @@ def _bad_sources(params: Params) -> list[str]:
         for name, dataset in params.datasets.items()
         if dataset.family and (not dataset.levels or min(dataset.levels) < 2)
     ]
+    reserved = (
+        ["`datasets.all` must have another name: `all` stands for all data sets."] if "all" in params.datasets else []
+    )
     sources = [
         f"`datasets.{name}` needs a `path` to a file, a `hub` id or a generated `family`."
         for name, dataset in params.datasets.items()
         if not (dataset.family or dataset.path or dataset.hub)
     ]
-    return models + families + sources
+    return models + families + reserved + sources
 
 
 def _too_large_k(params: Params) -> list[str]:

@@ -35,7 +35,7 @@ select
     case when grouping(dataset) = 1 then 'all' else dataset end as dataset,
     role,
     k,
-    case when count(*) = count(estimate) then avg(estimate) end as pass_at_k
+    case when count(*) = count(estimate) then avg(estimate order by problem_id) end as pass_at_k
 from estimates
 group by grouping sets ((pair, role, k, dataset), (pair, role, k))
 order by pair, dataset, role, k

@@ -1,5 +1,6 @@
 -- answers: each problem's answer entropy, -sum f ln f over the classes of its first answers; output without
--- an answer is a class of its own. Beside it: how often those samples were correct.
+-- an answer is a class of its own. Beside it: how often those samples were correct. Sums of reals are taken in a
+-- stated order, here and elsewhere, so that the same tables give the same digits whatever the threads.
 with classes as (
     select
         model,
@@ -21,7 +22,7 @@ select
     cast(any_value(samples) as integer) as samples,
     count(*) as answers,
     cast(sum(correct) / any_value(samples) as double) as average,
-    -sum((hits / samples) * ln(hits / samples)) as answer_entropy
+    -sum((hits / samples) * ln(hits / samples) order by hits) as answer_entropy
 from classes
 group by model, dataset, problem_id
 order by model, dataset, problem_id

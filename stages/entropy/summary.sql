@@ -5,8 +5,8 @@ with per_problem as (
         model,
         dataset,
         problem_id,
-        avg(token_entropy) as token_entropy,
-        avg(tokens) as tokens
+        avg(token_entropy order by sample) as token_entropy,
+        avg(tokens order by sample) as tokens
     from entropy
     group by model, dataset, problem_id
 )
@@ -16,10 +16,10 @@ select
     case when grouping(dataset) = 1 then 'all' else dataset end as dataset,
     count(*) as problems,
     min(answers.samples) as samples,
-    avg(answers.average) as average,
-    avg(per_problem.tokens) as tokens,
-    avg(per_problem.token_entropy) as token_entropy,
-    avg(answers.answer_entropy) as answer_entropy
+    avg(answers.average order by problem_id) as average,
+    avg(per_problem.tokens order by problem_id) as tokens,
+    avg(per_problem.token_entropy order by problem_id) as token_entropy,
+    avg(answers.answer_entropy order by problem_id) as answer_entropy
 from per_problem
 inner join answers using (model, dataset, problem_id)
 group by grouping sets ((model, dataset), (model))

@@ -4,6 +4,7 @@ with traces as (
     select
         pairs.pair,
         support.dataset,
+        support.problem_id,
         support.category,
         base.source,
         base.tokens,
@@ -26,10 +27,10 @@ select
     category,
     count(*) as traces,
     sum(tokens) as tokens,
-    exp(sum(nll_base) / sum(tokens)) as perplexity_base,
-    exp(sum(nll_rlvr) / sum(tokens)) as perplexity_rlvr,
-    avg(exp(nll_base / tokens)) as mean_perplexity_base,
-    avg(exp(nll_rlvr / tokens)) as mean_perplexity_rlvr
+    exp(sum(nll_base order by problem_id) / sum(tokens)) as perplexity_base,
+    exp(sum(nll_rlvr order by problem_id) / sum(tokens)) as perplexity_rlvr,
+    avg(exp(nll_base / tokens) order by problem_id) as mean_perplexity_base,
+    avg(exp(nll_rlvr / tokens) order by problem_id) as mean_perplexity_rlvr
 from traces
 group by grouping sets ((pair, source, category, dataset), (pair, source, category))
 order by pair, dataset = 'all' desc, dataset, source, category

@@ -82,7 +82,7 @@ def metrics(params: Params, results: Results) -> dict[str, Any]:
     curves = _overall(results.pass_at_k)
     for row in _overall(results.metrics, reading="chosen"):
         pair = row["pair"]
-        ends = {1, max(c["k"] for c in curves if c["pair"] == pair and c["pass_at_k"] is not None)}
+        ends = {1, max((c["k"] for c in curves if c["pair"] == pair and c["pass_at_k"] is not None), default=1)}
         passes = {f"{c['role']}_pass@{c['k']}": c["pass_at_k"] for c in curves if c["pair"] == pair and c["k"] in ends}
         counts = {name: row[name] for name in ("k", "epsilon", "P", "E", "S", "O", "SRR", "NDR", "SDS", "NSCR")}
         found[pair] = {**counts, **passes}
@@ -103,9 +103,9 @@ def headline() -> str:
     lines = [f"{'pair':<12}{'k':>6}{'P':>6}{'E':>6}{'S':>6}{'O':>6}{'SRR':>8}{'NDR':>8}{'pass@1':>18}{'pass@k':>18}"]
     for pair, m in found.items():
         k = max(int(name.partition("@")[2]) for name in m if "pass@" in name)
-        first, last = (f"{m[f'base_pass@{at}']:.3f} → {m[f'rlvr_pass@{at}']:.3f}" for at in (1, k))
+        first, last = (" → ".join(write.shown(m[f"{role}_pass@{at}"]) for role in ("base", "rlvr")) for at in (1, k))
         counts = "".join(f"{m[name]:>6}" for name in ("k", "P", "E", "S", "O"))
-        ratios = "".join(f"{'–' if m[name] is None else format(m[name], '.3f'):>8}" for name in ("SRR", "NDR"))
+        ratios = "".join(f"{write.shown(m[name]):>8}" for name in ("SRR", "NDR"))
         lines.append(f"{pair:<12}{counts}{ratios}{first:>18}{last:>18}")
     return "\n".join(["", *lines, "", f"The report is {REPORTS / 'index.html'}; its numbers are in {path}."])
 

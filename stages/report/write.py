@@ -40,9 +40,9 @@ def shown(value: Any) -> str:
     """A cell for people: a dash for what is not defined, three decimals or digits for what is not whole."""
     if value is None:
         return "–"
-    if not isinstance(value, float) or value == 0:
-        return str(value) if not isinstance(value, float) else "0"
-    return f"{value:.3f}" if 0.001 <= abs(value) < 1000 else f"{value:.3g}"
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.3f}" if value == 0 or 0.001 <= abs(value) < 1000 else f"{value:.3g}"
 
 
 def rounded(value: Any) -> Any:

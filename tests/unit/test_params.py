@@ -29,6 +29,7 @@ BAD: list[tuple[dict[str, dict[str, Any]], str]] = [
     ({"models": {"base": {"path": "a", "hub": "b"}}}, "`models.base` needs one of `path`"),
     ({"models": {"a/b": {"path": "a"}}}, "`models.a/b"),
     ({"datasets": {"chain": {"family": "chain"}}}, "`datasets.chain` is generated, so it needs `levels`"),
+    ({"datasets": {"all": {"path": "a.csv"}}}, "`datasets.all` must have another name"),
     ({"datasets": {"chain": {}}}, "`datasets.chain` needs a `path`"),
 ]
 
