@@ -70,7 +70,10 @@ class Ledger:
         (self.folder / MANIFEST).unlink(missing_ok=True)
 
     def have(self) -> set[tuple[str, int]]:
-        """Which (problem, sample) are on disk, in shards whose hash is right. Others are deleted."""
+        """Which (problem, sample) are on disk, in shards whose hash is right. Others are deleted, and so is what a
+        killed run left unfinished."""
+        for unfinished in self.folder.glob(".*.parquet"):
+            unfinished.unlink()
         held: set[tuple[str, int]] = set()
         for shard in tables.shards(self.folder):
             if not intact(shard):

@@ -52,6 +52,7 @@ def test_what_a_killed_run_left_is_kept_and_the_rest_is_drawn(tmp_path: Path) ->
     ledger = filled(tmp_path, units[::2])
     (tmp_path / ".half-written.parquet").write_bytes(b"PAR1")
     again = list(missing(IDS, 6, ledger.have(), 6))
+    assert not (tmp_path / ".half-written.parquet").exists()
     assert {(p, s) for u in again for p in u.problem_ids for s in u.samples} == everything(6) - ledger.have()
     assert ledger.have().isdisjoint((p, s) for u in again for p in u.problem_ids for s in u.samples)
 
