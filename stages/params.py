@@ -6,6 +6,7 @@ params.k("rlvr", "chain")  ->  1024
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from pathlib import Path
@@ -22,6 +23,8 @@ Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
 Positive = Annotated[int, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Domain = Literal["math", "non-math"]
+EngineName = Literal["auto", "torch", "vllm", "openai", "import"]
+WEIGHTLESS = ("openai", "import")  # engines that need no weights here
 
 # What pydantic calls the alternatives of a union: types, and types with their constraints.
 ALTERNATIVE = re.compile(r"(int|float|str|constrained-\w+|(literal|dict|constrained|function-\w+)\[.*)$")
@@ -31,15 +34,27 @@ class Group(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class Model(Group):
-    """A model by hub id and revision, or by a local path. `k`, a number or one per domain, is the most
-    samples a problem gets from it."""
+class Asking(Group):
+    """How a question is put to a model: by its chat template or as plain text, after a system prompt, with an
+    answer instruction below it. What a model says here comes before what a data set says."""
+
+    chat: bool | None = None
+    system: str | None = None
+    instruction: str | None = None
+
+
+class Model(Asking):
+    """A model by hub id and revision, by a local path, or by the name under which a server has it (`served`).
+    `k`, a number or one per domain, is the most samples a problem gets from it; `engine` goes before
+    `sample.engine`."""
 
     path: str | None = None
     hub: str | None = None
     revision: str | None = None
+    served: str | None = None
     dtype: Literal["float64", "float32", "bfloat16", "float16"] = "float32"
     k: Positive | dict[Domain, Positive] | None = None
+    engine: EngineName | None = None
 
 
 class Pair(Group):
@@ -51,8 +66,9 @@ class Pair(Group):
     step: Positive | None = None
 
 
-class Dataset(Group):
-    """Problems, generated (`family` and `levels`) or read from a file of questions and answers."""
+class Dataset(Asking):
+    """Problems: generated (`family` and `levels`), read from a file of questions and answers, or `imported` with
+    their completions by `leash import`."""
 
     domain: Domain = "math"
     k: Positive | None = None
@@ -66,21 +82,33 @@ class Dataset(Group):
     id: str | None = None
     grader: str = "exact"
     prompt: str = "{question}"
+    imported: bool = False
 
 
 class Run(Group):
-    """What this run measures (names from the catalogues), and in how many processes."""
+    """What this run measures (names from the catalogues), and where: in so many processes of this machine, or on a
+    Ray cluster."""
 
     models: list[Name] = Field(min_length=1)
     datasets: list[Name] = Field(min_length=1)
     pairs: list[Name] = Field(min_length=1)
     processes: Positive | Literal["auto"] = "auto"
+    on: Literal["local", "ray"] = "local"
 
     @property
     def workers(self) -> int:
         if self.processes == "auto":
             return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return self.processes
+
+
+class Ray(Group):
+    """The cluster of `run.on: ray`: its address (none: one is started on this machine), how many workers (auto: as
+    many as its GPUs or CPUs hold), and the CPUs that each takes where there is no GPU."""
+
+    address: str | None = None
+    workers: Positive | Literal["auto"] = "auto"
+    cpus: Positive = 1
 
 
 class Train(Group):
@@ -90,13 +118,45 @@ class Train(Group):
     checkpoint_every: Positive = 50
 
 
+class Vllm(Group):
+    """What vLLM is started with; `seeds` gives every sample a random stream of its own, `logprobs` fills the
+    completions' logprob."""
+
+    tensor_parallel: Positive = 1
+    gpu_memory: Annotated[float, Field(gt=0, le=1)] = 0.9
+    max_model_len: Positive | None = None
+    max_num_seqs: Positive = 256
+    eager: bool = False
+    seeds: bool = True
+    logprobs: bool = True
+
+
+class OpenAI(Group):
+    """An OpenAI-compatible server. `key` is the name of the environment variable that holds the key, never the key."""
+
+    url: str = "http://localhost:8000/v1"
+    key: Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$")] = "OPENAI_API_KEY"
+    concurrency: Positive = 32
+    retries: Annotated[int, Field(ge=0)] = 8
+    timeout: Positive = 3600
+    logprobs: bool = False
+
+
 class Sample(Group):
+    """`stop_after` ends a problem at its so-many-th correct sample, but not before it has `floor` samples."""
+
     k: Positive
     temperature: Annotated[float, Field(ge=0)] = 1.0
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
     max_tokens: Positive
     seed: int = 0
+    engine: EngineName = "auto"
     batch: Positive = 1024
+    stop_after: Positive | None = None
+    floor: Annotated[int, Field(ge=0)] = 0
+    paid_graders: bool = False
+    vllm: Vllm = Vllm()
+    openai: OpenAI = OpenAI()
 
 
 class Verify(Group):
@@ -119,6 +179,7 @@ class Report(Group):
 
 class Params(Group):
     run: Run
+    ray: Ray = Ray()
     models: dict[Name, Model]
     pairs: dict[Name, Pair]
     datasets: dict[Name, Dataset]
@@ -141,6 +202,9 @@ class Params(Group):
         """The k a pair is compared at: what both of its models have, or less where categorize.k says so."""
         both = min(self.k(model, dataset) for model in self.models_of(pair))
         return both if self.categorize.k == "all" else min(both, self.categorize.k)
+
+    def engine(self, model: str) -> EngineName:
+        return self.models[model].engine or self.sample.engine
 
     def models_of(self, pair: str) -> tuple[str, str]:
         return self.pairs[pair].base, self.pairs[pair].rlvr
@@ -191,7 +255,7 @@ def _shown(value: Any) -> str:
 
 def _complaints(params: Params) -> list[str]:
     """What no single field can know."""
-    return [*_unknown_names(params), *_bad_sources(params), *_too_large_k(params)]
+    return [*_unknown_names(params), *_bad_sources(params), *_too_large_k(params), *_too_early_stops(params)]
 
 
 def _unknown_names(params: Params) -> list[str]:
@@ -218,7 +282,7 @@ def _bad_sources(params: Params) -> list[str]:
     models = [
         f"`models.{name}` needs one of `path` (a local folder) and `hub` (an id on the hub)."
         for name, model in params.models.items()
-        if (model.path is None) == (model.hub is None)
+        if (model.path and model.hub) or not (model.path or model.hub or params.engine(name) in WEIGHTLESS)
     ]
     families = [
         f"`datasets.{name}` is generated, so it needs `levels`, each at least 2."
@@ -229,9 +293,9 @@ def _bad_sources(params: Params) -> list[str]:
         ["`datasets.all` must have another name: `all` stands for all data sets."] if "all" in params.datasets else []
     )
     sources = [
-        f"`datasets.{name}` needs a `path` to a file, a `hub` id or a generated `family`."
+        f"`datasets.{name}` needs a `path` to a file, a `hub` id, a generated `family`, or to be `imported`."
         for name, dataset in params.datasets.items()
-        if not (dataset.family or dataset.path or dataset.hub)
+        if not (dataset.family or dataset.path or dataset.hub or dataset.imported)
     ]
     return models + families + reserved + sources
 
@@ -246,3 +310,25 @@ def _too_large_k(params: Params) -> list[str]:
         for dataset in params.run.datasets
         if k > (sampled := params.datasets[dataset].k or params.sample.k)
     ]
+
+
+def _too_early_stops(params: Params) -> list[str]:
+    """A problem that stops after h hits can be told from one with a smaller mass than epsilon only if h > epsilon k."""
+    h, epsilon = params.sample.stop_after, params.categorize.epsilon
+    if h is None:
+        return []
+    for pair in params.run.pairs:
+        for dataset in params.run.datasets:
+            k = params.pair_k(pair, dataset)
+            share = detectable(k, params.categorize.confidence) if epsilon == "auto" else epsilon
+            if h < (needed := min(math.floor(share * k) + 1, k)):
+                return [
+                    f"`sample.stop_after` is {h}, but a mass above epsilon ({share:.4g}) at k = {k} takes {needed} hits; "
+                    f"set it to {needed} or more, or lower `categorize.epsilon`."
+                ]
+    return []
+
+
+def detectable(k: int, confidence: float) -> float:
+    """The mass that k samples without a hit rule out at this confidence: the paper's detectability bound."""
+    return -math.log(1 - confidence) / k

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from stages import tables
 from stages.categorize import statistics
 from stages.errors import LeashError
-from stages.params import Params
+from stages.params import Params, detectable
 
 ROOM = Path(__file__).parent
 
@@ -52,7 +52,7 @@ def plan(params: Params, k_at_most: int | None = None) -> pa.Table:
             k = min(params.pair_k(pair, dataset), k_at_most or params.pair_k(pair, dataset))
             epsilon = params.categorize.epsilon
             if epsilon == "auto":
-                epsilon = statistics.detectable(k, params.categorize.confidence)
+                epsilon = detectable(k, params.categorize.confidence)
             rows.append(
                 {"pair": pair, "dataset": dataset, "base": base, "rlvr": rlvr, "k": k, "epsilon": float(epsilon)}
             )

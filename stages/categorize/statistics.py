@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
 Ints = NDArray[np.integer]
 Reals = NDArray[np.float64]
-
-
-def detectable(k: int, confidence: float) -> float:
-    """The mass that k samples without a hit rule out at this confidence: the paper's detectability bound."""
-    return -math.log(1 - confidence) / k
 
 
 def clopper_pearson(n: Ints, c: Ints, confidence: float) -> tuple[Reals, Reals]:

@@ -1,9 +1,9 @@
 """What every engine is: prompts, sample numbers and decoding parameters in, completions out.
 
-    engine.complete([Request("chain-5-003", "compute 3 + 4 :", range(0, 256), stream)], decoding)
+    engine.complete([Request("chain-5-003", Prompt("compute 3 + 4 :"), range(0, 256), stream)], decoding)
 
-An engine is a callable room with three types. Every sample has a random stream of its own, named by
-(seed, model, dataset, problem, sample), so that what it draws does not depend on its shard, batch or node.
+Every sample has a random stream of its own, named by (seed, model, dataset, problem, sample), so that what it
+draws does not depend on its shard, batch or node.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from stages import seeds
+from stages.prompts import Prompt
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Request:
     """Samples of one problem: which numbers, and the name their random streams begin with."""
 
     problem_id: str
-    prompt: str
+    prompt: Prompt
     samples: range
     name: tuple[seeds.Name, ...]
 
@@ -49,4 +50,6 @@ class Completion:
 
 
 class Engine(Protocol):
+    """`complete` may be called from several threads at once where the engine's `Kind` says so."""
+
     def complete(self, requests: Iterable[Request], decoding: Decoding) -> Iterator[Completion]: ...

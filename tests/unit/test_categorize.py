@@ -144,4 +144,4 @@ def test_correction_is_within_each_pair() -> None:
 
 
 def test_detectability_bound_is_the_papers() -> None:
-    assert statistics.detectable(8192, 0.95) == pytest.approx(3.66e-4, abs=1e-6)
+    assert detectable(8192, 0.95) == pytest.approx(3.66e-4, abs=1e-6)
