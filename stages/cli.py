@@ -6,13 +6,15 @@ code 2.
 
 from __future__ import annotations
 
+import errno
+import signal
 import sys
 from pathlib import Path
 
 import click
 
 from stages import params as parameters
-from stages.errors import LeashError
+from stages.errors import LeashError, Stopped
 
 FILE = click.option(
     "--params", "file", type=click.Path(path_type=Path), default=Path("params.yaml"), help="The parameter file."
@@ -23,11 +25,29 @@ class Sentences(click.Group):
     """A group whose errors are sentences."""
 
     def invoke(self, ctx: click.Context) -> object:
+        signal.signal(signal.SIGTERM, _stop)
         try:
             return super().invoke(ctx)
         except LeashError as error:
             click.echo(f"leash: {error}", err=True)
             sys.exit(2)
+        except Stopped:
+            click.echo(
+                "leash: stopped by SIGTERM; what was finished is kept: run the command again to go on.", err=True
+            )
+            sys.exit(128 + signal.SIGTERM)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            click.echo(
+                "leash: the disk is full; what was finished is kept: free some space and run the command again.",
+                err=True,
+            )
+            sys.exit(2)
+
+
+def _stop(*_: object) -> None:
+    raise Stopped
 
 
 @click.group(cls=Sentences, context_settings={"help_option_names": ["-h", "--help"]})
@@ -62,13 +82,20 @@ def fetch(dataset: str, file: Path) -> None:
 @click.argument("model")
 @click.argument("dataset")
 @click.option("--resample", is_flag=True, help="Throw away what was sampled before and start anew.")
+@click.option("--show-prompt", is_flag=True, help="Only print the first problem's prompt, in full.")
 @FILE
-def sample(model: str, dataset: str, resample: bool, file: Path) -> None:
+def sample(model: str, dataset: str, resample: bool, show_prompt: bool, file: Path) -> None:
     """Draw the completions of a model on a data set that are not there yet."""
-    from stages.sample import run
+    from stages import sample as stage
 
-    drawn = run(parameters.load(file), model, dataset, resample=resample)
-    click.echo(f"{model} on {dataset}: {drawn:,} completions drawn.")
+    params = parameters.load(file)
+    if show_prompt:
+        click.echo(stage.show_prompt(params, model, dataset))
+        return
+    drawn = stage.run(params, model, dataset, resample=resample)
+    click.echo(f"{model} on {dataset}: {drawn.samples:,} completions drawn.")
+    if drawn.samples and (warning := stage.repeated(params, model, dataset)):
+        click.echo(f"Warning: {warning}", err=True)
 
 
 @main.command()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,19 +38,23 @@ def load(weights: Weights) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     Weights are safetensors only, and no code that comes with a model is run.
     """
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM
     from transformers.utils import logging
 
     torch.set_num_threads(1)
     logging.disable_progress_bar()
-    try:
+    with _sentences(weights):
         model = AutoModelForCausalLM.from_pretrained(
             weights.source, revision=weights.revision, dtype=getattr(torch, weights.dtype), use_safetensors=True
         )
-        tokenizer = AutoTokenizer.from_pretrained(weights.source, revision=weights.revision)
-    except (OSError, ValueError) as error:
-        raise LeashError(f"The model {weights.name} ({weights.source}) can't be loaded: {_brief(error)}") from None
-    return model.eval(), tokenizer
+    return model.eval(), load_tokenizer(weights)
+
+
+def load_tokenizer(weights: Weights) -> PreTrainedTokenizerBase:
+    from transformers import AutoTokenizer
+
+    with _sentences(weights):
+        return AutoTokenizer.from_pretrained(weights.source, revision=weights.revision)
 
 
 def weights(params: Params, name: str) -> Weights:
@@ -57,7 +63,20 @@ def weights(params: Params, name: str) -> Weights:
     model = params.models[name]
     if model.path and not (Path(model.path) / "config.json").is_file():
         raise LeashError(f"`models.{name}.path` is {model.path}, but no model (config.json) is there.")
-    return Weights(name, model.path or model.hub or "", model.revision, model.dtype)
+    if not (model.path or model.hub):
+        raise LeashError(f"The model {name} has no weights here: name them by `models.{name}.path` or `hub`.")
+    # A full path: a worker on a cluster has a working directory of its own.
+    return Weights(
+        name, str(Path(model.path).resolve()) if model.path else model.hub or "", model.revision, model.dtype
+    )
+
+
+@contextmanager
+def _sentences(weights: Weights) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise LeashError(f"The model {weights.name} ({weights.source}) can't be loaded: {_brief(error)}") from None
 
 
 def _brief(error: Exception) -> str:

@@ -323,7 +323,7 @@ def _too_early_stops(params: Params) -> list[str]:
             share = detectable(k, params.categorize.confidence) if epsilon == "auto" else epsilon
             if h < (needed := min(math.floor(share * k) + 1, k)):
                 return [
-                    f"`sample.stop_after` is {h}, but a mass above epsilon ({share:.4g}) at k = {k} takes {needed} hits; "
+                    f"`sample.stop_after` is {h}, but a mass above epsilon ({share:.4g}) takes {needed} hits in {k}; "
                     f"set it to {needed} or more, or lower `categorize.epsilon`."
                 ]
     return []

@@ -12,7 +12,7 @@ SECONDS_BETWEEN_LINES = 10.0
 
 
 class Progress:
-    """Counts up to `total`; keyword arguments of `add` are shown beside the count."""
+    """Counts up to `total`; other keyword arguments of `add` are shown beside the count."""
 
     def __init__(self, total: int, what: str, unit: str = "it") -> None:
         self._terminal = sys.stderr.isatty()
@@ -28,8 +28,11 @@ class Progress:
     ) -> None:
         self._bar.close()
 
-    def add(self, count: int = 1, **shown: str) -> None:
+    def add(self, count: int = 1, *, total: int | None = None, **shown: str) -> None:
+        """Count on; `total` corrects what there is to do, where that depends on what is found."""
         self._done += count
+        if total is not None:
+            self._total = self._bar.total = total
         self._bar.update(count)
         if shown:
             self._bar.set_postfix(shown, refresh=False)

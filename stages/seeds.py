@@ -17,6 +17,11 @@ def key(*name: Name) -> int:
     return int.from_bytes(hashlib.blake2b(spelled.encode(), digest_size=16).digest(), "little")
 
 
+def integer(*name: Name) -> int:
+    """A seed of 62 bits for libraries that take one: room is left to count up from it."""
+    return key(*name) >> 66
+
+
 def stream(*name: Name) -> np.random.Generator:
     """A random generator of its own for this name (Philox is counter-based: keys never overlap)."""
     return np.random.Generator(np.random.Philox(key=key(*name)))

@@ -1,22 +1,28 @@
-"""The one place that maps units of work to processes.
+"""The one place that maps units of work to workers: processes of this machine, threads, or a Ray cluster.
 
-    for unit, result in spread(units, prepare, act, workers=2): ...
+    for unit, result in spread(units, prepare, act, Crew(workers=2)): ...
 
-Each worker process calls `prepare()` once, keeps what it gives (an engine, a grader), and calls
-`act(prepared, unit)` for every unit it gets. Results come back to the caller, who alone writes to disk.
+Each worker calls `prepare()` once, keeps what it gives (an engine, a grader), and calls `act(prepared, unit)` for
+every unit it gets. Results come back to the caller, who alone writes to disk. `units` is asked for more only as
+workers become free; it may yield None to say that there is nothing to do until more results are in.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from itertools import islice
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from multiprocessing.connection import wait as wait_for
+from queue import SimpleQueue
+from typing import Any, Generic, TypeVar
 
 from stages.errors import LeashError
+from stages.params import Params, Ray
 
 Unit = TypeVar("Unit")
 Result = TypeVar("Result")
@@ -25,37 +31,135 @@ Prepared = TypeVar("Prepared")
 _prepared: Any = None
 
 
+@dataclass(frozen=True)
+class Crew:
+    """Who does the work: so many workers, each with `at_once` units at a time. Workers are processes; one that takes
+    several units at once is this process itself, with threads. `preload` names modules worth importing only once.
+    With `ray`, workers are actors on a cluster, each with so many GPUs."""
+
+    workers: int = 1
+    at_once: int = 1
+    preload: tuple[str, ...] = ()
+    ray: Ray | None = None
+    gpus: int = 0
+
+    @property
+    def slots(self) -> int:
+        """Units that are worked on at a time, all workers together, as far as that is known before a cluster is."""
+        size = self.ray.workers if self.ray else self.workers
+        return (16 if size == "auto" else size) * self.at_once
+
+    @property
+    def in_flight(self) -> int:
+        """Units a worker has: what it works on, and one more where that is one, so that it never waits."""
+        return max(2, self.at_once)
+
+
+def crew(params: Params, preload: tuple[str, ...] = ()) -> Crew:
+    """The workers of this run for work that goes on in processes of one thread."""
+    return Crew(params.run.workers, preload=preload, ray=params.ray if params.run.on == "ray" else None)
+
+
 def spread(
-    units: Iterable[Unit],
+    units: Iterable[Unit | None],
     prepare: Callable[[], Prepared],
     act: Callable[[Prepared, Unit], Result],
-    *,
-    workers: int,
-    preload: tuple[str, ...] = (),
+    crew: Crew,
 ) -> Iterator[tuple[Unit, Result]]:
     """Yield every unit with its result, in the order they finish. Only a few units are in flight at a time, so that
-    memory is bounded whatever their number. `preload` names modules worth importing only once."""
+    memory is bounded whatever their number."""
+    feed = Feed(units)
+    first = feed.take()
+    if first is None:
+        return  # no worker is started for nothing
+    feed.put_back(first)
+    if crew.ray:
+        from stages.cluster import over_actors
+
+        yield from over_actors(feed, prepare, act, crew)
+    elif crew.at_once > 1:
+        yield from over_threads(feed, prepare, act, crew)
+    else:
+        yield from over_processes(feed, prepare, act, crew)
+
+
+class Feed(Generic[Unit]):
+    """Units, as room for them comes up."""
+
+    def __init__(self, units: Iterable[Unit | None]) -> None:
+        self._units = iter(units)
+        self._returned: deque[Unit] = deque()
+
+    def take(self) -> Unit | None:
+        """The next unit; None where there is none, for now or for good."""
+        return self._returned.popleft() if self._returned else next(self._units, None)
+
+    def put_back(self, unit: Unit) -> None:
+        self._returned.appendleft(unit)
+
+    def up_to(self, room: int) -> Iterator[Unit]:
+        while room > 0 and (unit := self.take()) is not None:
+            room -= 1
+            yield unit
+
+
+def over_processes(
+    feed: Feed[Unit], prepare: Callable[[], Prepared], act: Callable[[Prepared, Unit], Result], crew: Crew
+) -> Iterator[tuple[Unit, Result]]:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(list(preload))
+    context.set_forkserver_preload(list(crew.preload))
     # Inherited by the workers: several processes of one thread each beat one process of several threads.
     os.environ["OMP_NUM_THREADS"] = "1"
-    waiting = iter(units)
-    with ProcessPoolExecutor(max(workers, 1), context, initializer=_prepare, initargs=(prepare,)) as pool:
+    with ProcessPoolExecutor(crew.workers, context, initializer=_prepare, initargs=(prepare,)) as pool:
+        running: dict[Future[Result], Unit] = {}
         try:
-            running = {pool.submit(_act, act, unit): unit for unit in islice(waiting, 2 * workers)}
-            while running:
-                done, _ = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    unit = running.pop(future)
-                    running.update((pool.submit(_act, act, u), u) for u in islice(waiting, 1))
-                    yield unit, _result(future)
+            while True:
+                room = crew.workers * crew.in_flight - len(running)
+                running.update((pool.submit(_act, act, unit), unit) for unit in feed.up_to(room))
+                if not running:
+                    return
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    yield running.pop(future), _result(future)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            for worker in multiprocessing.active_children():
+                worker.terminate()
             raise
 
 
+def over_threads(
+    feed: Feed[Unit], prepare: Callable[[], Prepared], act: Callable[[Prepared, Unit], Result], crew: Crew
+) -> Iterator[tuple[Unit, Result]]:
+    """One worker, this process. Its threads are daemons: they keep nobody from leaving."""
+    prepared = prepare()
+    results: SimpleQueue[tuple[Unit, Result | None, BaseException | None]] = SimpleQueue()
+
+    def work(unit: Unit) -> None:
+        try:
+            results.put((unit, act(prepared, unit), None))
+        except BaseException as error:
+            results.put((unit, None, error))
+
+    running = 0
+    while True:
+        for unit in feed.up_to(crew.at_once - running):
+            threading.Thread(target=work, args=(unit,), daemon=True).start()
+            running += 1
+        if not running:
+            return
+        unit, result, error = results.get()
+        running -= 1
+        if error:
+            raise error
+        yield unit, result  # type: ignore[misc]  # without an error there is a result
+
+
 def _prepare(prepare: Callable[[], Any]) -> None:
+    """Make a worker ready. It leaves when the process that wants its results is gone, however that ended."""
     global _prepared
+    parent = multiprocessing.parent_process()
+    if parent:
+        threading.Thread(target=lambda: (wait_for([parent.sentinel]), os._exit(1)), daemon=True).start()
     _prepared = prepare()
 
 

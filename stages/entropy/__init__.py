@@ -17,7 +17,8 @@ import pyarrow as pa
 from stages import tables
 from stages.models import weights
 from stages.params import Params
-from stages.scoring import Job, Trace, keep_scores
+from stages.scoring import PRELOAD, Job, Trace, keep_scores
+from stages.work import crew
 
 ROOM = Path(__file__).parent
 ANSWERS = tables.DATA / "entropy" / "answers.parquet"
@@ -27,7 +28,7 @@ def run(params: Params) -> int:
     """Score what is not scored yet; return how many samples that were."""
     connection = tables.database(params)
     jobs = [job(params, connection, model, dataset) for model in params.run.models for dataset in params.run.datasets]
-    scored = keep_scores(jobs, tables.ENTROPY, "entropy", workers=params.run.workers)
+    scored = keep_scores(jobs, tables.ENTROPY, "entropy", crew(params, PRELOAD))
     answers = tables.query(connection, ROOM / "answers.sql", {"samples": params.entropy.samples})
     tables.write(ANSWERS, answers, answers.schema)
     return scored

@@ -17,7 +17,8 @@ import pyarrow as pa
 from stages import tables
 from stages.models import weights
 from stages.params import Params
-from stages.scoring import Job, Trace, keep_scores
+from stages.scoring import PRELOAD, Job, Trace, keep_scores
+from stages.work import crew
 
 ROOM = Path(__file__).parent
 BY_CATEGORY = tables.DATA / "perplexity" / "by_category.parquet"
@@ -26,7 +27,7 @@ BY_CATEGORY = tables.DATA / "perplexity" / "by_category.parquet"
 def run(params: Params) -> int:
     """Score what is not scored yet; return how many traces that were."""
     jobs = [job(params, model, dataset) for model in params.run.models for dataset in params.run.datasets]
-    scored = keep_scores(jobs, tables.PERPLEXITY, "perplexity", workers=params.run.workers)
+    scored = keep_scores(jobs, tables.PERPLEXITY, "perplexity", crew(params, PRELOAD))
     summary = by_category(params)
     tables.write(BY_CATEGORY, summary, summary.schema)
     return scored

@@ -1,82 +1,208 @@
-"""sample: completions of one model on one data set, k a problem.
+"""sample: completions of one model on one data set, up to k a problem.
 
 In:  data/problems/{dataset}.parquet and a model.
 Out: data/completions/{model}/{dataset}/, a ledger that only ever grows.
+
+The budget says what to draw, the engine draws it, the ledger keeps it.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
-import pyarrow as pa
-
-from stages import disk, tables
-from stages.models import Weights, load, weights
-from stages.params import Params, Sample
+from stages import disk, prompts, tables, verify
+from stages.errors import LeashError
+from stages.models import load_tokenizer, weights
+from stages.params import WEIGHTLESS, Params, Sample
 from stages.progress import Progress
-from stages.sample.engine import Decoding, Engine, Request
-from stages.sample.ledger import Ledger, Unit, missing
+from stages.sample import engines
+from stages.sample.budget import Budget, Stop, Unit
+from stages.sample.engine import Completion, Decoding, Engine, Request
+from stages.sample.ledger import Ledger
+from stages.verify import graders
 from stages.work import spread
 
-# Samples in a shard, at most: a few seconds of work, so that little is lost with a killed run.
-SHARD = 2048
-PRELOAD = ("stages.sample.torch_engine",)
+LONG = 100  # tokens: a text this long comes twice only where decoding is nearly deterministic
+ROOM = Path(__file__).parent
+Check = Callable[[str, str], bool]
 
 
-def run(params: Params, model: str, dataset: str, *, resample: bool = False) -> int:
-    """Draw what is missing of the first k samples of every problem; return how many were drawn."""
-    problems = tables.read(tables.problems_path(dataset), tables.PROBLEMS, f"leash fetch {dataset}")
-    prompts = dict(zip(problems["problem_id"].to_pylist(), problems["question"].to_pylist(), strict=True))
-    held = weights(params, model)
+@dataclass
+class Drawn:
+    """What a run of the stage has drawn, and how fast once its engine was at work."""
 
+    samples: int = 0
+    tokens: int = 0
+    hits: int = 0
+    started: float = 0.0  # when the first completions came back
+    warm_tokens: int = 0  # since then
+    seconds: float = 0.0
+
+    def add(self, completions: Sequence[Completion], hits: int) -> None:
+        tokens = sum(c.tokens for c in completions)
+        if self.samples:
+            self.warm_tokens += tokens
+        else:
+            self.started = time.monotonic()
+        self.samples, self.tokens, self.hits = self.samples + len(completions), self.tokens + tokens, self.hits + hits
+        self.seconds = time.monotonic() - self.started
+
+    @property
+    def speed(self) -> float | None:
+        """Tokens a second, of all workers together."""
+        return self.warm_tokens / self.seconds if self.warm_tokens and self.seconds else None
+
+
+def run(params: Params, model: str, dataset: str, *, resample: bool = False, k: int | None = None) -> Drawn:
+    """Draw what is missing of the samples of every problem: all below k, or until there are hits enough."""
+    if engines.chosen(params, model) == "import":
+        from stages import importing
+
+        importing.held(params, model, dataset)
+        return Drawn()
+    problems = verify.problems_of(dataset)
+    kind = engines.kind_of(params, model)
     ledger = Ledger(tables.completions_folder(model, dataset))
     if resample:
         ledger.clear()
     ledger.open(
-        fingerprint(held, params.sample),
-        {problem: disk.hash_of(prompt) for problem, prompt in prompts.items()},
+        fingerprint(params, model, dataset),
+        {problem: disk.hash_of(str(row["question"])) for problem, row in problems.items()},
         again=f"leash sample {model} {dataset} --resample",
+        engine=kind.label,
     )
-    units = list(missing(list(prompts), params.k(model, dataset), ledger.have(), SHARD))
-    total = sum(len(unit.problem_ids) * len(unit.samples) for unit in units)
-    if units:
-        engine = partial(load_engine, held, params.sample.batch)
-        name = (params.sample.seed, model, dataset)
-        draw = partial(complete, prompts=prompts, name=name, decoding=decoding(params.sample))
-        with Progress(total, f"sample {model} on {dataset}", "completions") as progress:
-            for unit, completions in spread(units, engine, draw, workers=params.run.workers, preload=PRELOAD):
-                ledger.add(unit, completions)
-                progress.add(completions.num_rows)
-    return total
+    check = checker(params, dataset, problems)
+    budget = new_budget(params, list(problems), k or params.k(model, dataset), ledger, check)
+    asked = {problem: prompts.asked(params, model, dataset, row["question"]) for problem, row in problems.items()}
+    name = (params.sample.seed, model, dataset)
+
+    def requests(unit: Unit) -> list[Request]:
+        return [Request(task.problem_id, asked[task.problem_id], task.samples, name) for task in unit]
+
+    try:
+        drawn = draw(params, kind, budget, ledger, requests, check, f"sample {model} on {dataset}")
+    finally:
+        ledger.flush()  # whatever ended the run, what has come back is kept
+    ledger.settle()
+    return drawn
 
 
-def fingerprint(model: Weights, sample: Sample) -> dict[str, str]:
+def draw(
+    params: Params,
+    kind: engines.Kind,
+    budget: Budget,
+    ledger: Ledger,
+    requests: Callable[[Unit], list[Request]],
+    check: Check | None,
+    what: str,
+) -> Drawn:
+    drawn = Drawn()
+    units = (requests(unit) if unit else None for unit in budget.units(kind.rows, kind.crew.slots))
+    act = partial(complete, decoding=decoding(params.sample))
+    with Progress(budget.at_most, what, "completions") as progress:
+        for asked, completions in spread(units, kind.make, act, kind.crew):
+            if len(completions) != sum(len(request.samples) for request in asked):
+                raise LeashError(f"The engine {kind.name} gave fewer completions than were asked for; run it again.")
+            ledger.add(completions)
+            hits = [check is not None and check(c.problem_id, c.text) for c in completions]
+            for completion, hit in zip(completions, hits, strict=True):
+                budget.saw(completion.problem_id, completion.sample, hit)
+            drawn.add(completions, sum(hits))
+            shown = {"tokens/s": f"{drawn.speed or 0:,.0f}"} | ({"hits": f"{drawn.hits:,}"} if check else {})
+            progress.add(len(completions), total=drawn.samples + budget.at_most, **shown)
+    return drawn
+
+
+def fingerprint(params: Params, model: str, dataset: str) -> dict[str, str]:
     """What old samples must share with new ones to be counted together."""
-    return {
-        "model": model.identity,
-        "dtype": model.dtype,
+    sample, named, how = params.sample, params.models[model], prompts.asking(params, model, dataset)
+    if engines.chosen(params, model) == "openai":
+        identity = f"{named.served or named.hub or named.path}@{named.revision or 'main'}"
+    else:
+        identity = weights(params, model).identity
+    always = {
+        "model": identity,
+        "dtype": named.dtype,
         "temperature": str(sample.temperature),
         "top_p": str(sample.top_p),
         "max_tokens": str(sample.max_tokens),
         "seed": str(sample.seed),
     }
+    where_set = {"chat": how.chat and "yes", "system": how.system, "instruction": how.instruction}
+    return always | {field: value for field, value in where_set.items() if value}
 
 
 def decoding(sample: Sample) -> Decoding:
     return Decoding(sample.temperature, sample.top_p, sample.max_tokens)
 
 
-def load_engine(model: Weights, batch: int) -> Engine:
-    from stages.sample.torch_engine import TorchEngine
-
-    return TorchEngine(*load(model), rows=batch)
+def complete(engine: Engine, requests: Sequence[Request], *, decoding: Decoding) -> list[Completion]:
+    return list(engine.complete(requests, decoding))
 
 
-def complete(
-    engine: Engine, unit: Unit, *, prompts: dict[str, str], name: tuple[str | int, ...], decoding: Decoding
-) -> pa.Table:
-    """A unit's completions as a table, in the order of its problems and samples."""
-    requests = [Request(problem, prompts[problem], unit.samples, name) for problem in unit.problem_ids]
-    rows = pa.Table.from_pylist([asdict(c) for c in engine.complete(requests, decoding)], tables.COMPLETIONS)
-    return rows.sort_by([("problem_id", "ascending"), ("sample", "ascending")])
+def checker(params: Params, dataset: str, problems: Mapping[str, verify.Problem]) -> Check | None:
+    """What tells hits while sampling: for the progress shown, and to stop early. Graders that cost money are left for
+    the verify stage, unless asked for."""
+    paid = sorted({row["grader"] for row in problems.values() if graders.costs_money(row["grader"])})
+    if paid and params.sample.stop_after and not params.sample.paid_graders:
+        raise LeashError(
+            f"`sample.stop_after` grades {dataset} while it samples, and the grader {paid[0]} costs money; "
+            f"allow that with `sample.paid_graders: true`, or draw all k samples with `stop_after: null`."
+        )
+    if paid and not params.sample.paid_graders:
+        return None
+    return verify.checker(problems, params.verify.timeout)
+
+
+def new_budget(params: Params, problem_ids: Sequence[str], k: int, ledger: Ledger, check: Check | None) -> Budget:
+    held, sample = ledger.have(), params.sample
+    if sample.stop_after is None or check is None:
+        return Budget(problem_ids, k, held)
+    hits: dict[str, list[int]] = {}
+    for row in ledger.texts():
+        if row["problem_id"] in problem_ids and check(row["problem_id"], row["text"]):
+            hits.setdefault(row["problem_id"], []).append(row["sample"])
+    return Budget(problem_ids, k, held, Stop(sample.stop_after, sample.floor), hits)
+
+
+def repeated(params: Params, model: str, dataset: str) -> str | None:
+    """A warning where more texts are the same than independent samples would be."""
+    if params.sample.temperature == 0:
+        return None
+    exact = params.sample.temperature == 1 and params.sample.top_p == 1
+    with tables.database(params) as connection:
+        bound = {"model": model, "dataset": dataset, "exact": exact, "long": LONG}
+        found = tables.query(connection, ROOM / "duplicates.sql", bound).to_pylist()[0]
+    return repetition(model, dataset, **found, exact=exact)
+
+
+def repetition(
+    model: str, dataset: str, *, samples: int, pairs: int, implied: float, worst: str | None, exact: bool
+) -> str | None:
+    """The warning itself. Pairs of texts this unlikely come about as rare events do, in clusters at worst: their
+    variance is at most three times their mean, and six standard deviations are no accident."""
+    if pairs <= implied + 6 * math.sqrt(3 * implied + 1):
+        return None
+    against = (
+        f"where their own probabilities imply about {implied:,.0f}"
+        if exact
+        else f"though they are long ({LONG} tokens and more)"
+    )
+    return (
+        f"{model} on {dataset}: {pairs:,} pairs of samples have the same text {against}, most in problem {worst}; "
+        f"if decoding is not nearly deterministic, these samples are not independent (a seed used twice, a server "
+        f"that caches answers) and should be drawn again."
+    )
+
+
+def show_prompt(params: Params, model: str, dataset: str) -> str:
+    """The first problem of a data set as the model is asked it."""
+    question = next(iter(verify.problems_of(dataset).values()))["question"]
+    served = engines.chosen(params, model) in WEIGHTLESS
+    tokenizer = None if served else load_tokenizer(weights(params, model))
+    return prompts.shown(prompts.asked(params, model, dataset, question), tokenizer)

@@ -15,6 +15,8 @@ from typing import Protocol
 from stages import seeds
 from stages.prompts import Prompt
 
+GROUP = 16  # samples that an engine which counts seeds up (vLLM, child i of a request: seed + i) may ask for at once
+
 
 @dataclass(frozen=True)
 class Request:
@@ -27,6 +29,18 @@ class Request:
 
     def stream_name(self, sample: int) -> tuple[seeds.Name, ...]:
         return (*self.name, self.problem_id, sample)
+
+    def seed(self, sample: int) -> int:
+        """A sample's own seed: one more than its neighbour's within a group, unrelated beyond it."""
+        return seeds.integer(*self.stream_name(sample // GROUP), "group") + sample % GROUP
+
+    def groups(self) -> Iterator[range]:
+        """The samples in runs whose seeds count up."""
+        begin = self.samples.start
+        while begin < self.samples.stop:
+            end = min(self.samples.stop, (begin // GROUP + 1) * GROUP)
+            yield range(begin, end)
+            begin = end
 
 
 @dataclass(frozen=True)

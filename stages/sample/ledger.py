@@ -2,145 +2,229 @@
 
     data/completions/base/chain/
         manifest.json                                what makes these samples what they are
-        00000-00008.0000-1024.5f1c….parquet          problems 0-7, samples 0-1023, and the file's own hash
+        00000-00002.00000-01024.5f1c….parquet        a shard: problems 0 and 1, samples 0-1023, the file's own hash
+        .parts/000004.9ac2….parquet                  what has arrived since the last shard
 
-A shard is written whole or not at all and carries its hash in its name, so that a damaged one is noticed and
-its samples are drawn again. What makes old shards unusable (another model, prompt, decoding or problem text)
-is the manifest's fingerprint: on a mismatch the ledger names the field and stops.
+Samples arrive in any order, and every few seconds a part is written. When the run ends, or the parts grow large,
+they are settled: sorted and written as shards, so that the same samples make the same files whatever their order
+of arrival. Nobody but the ledger reads parts; a run that was killed finds its own again.
+
+Shards and parts are written whole or not at all and carry their hash in their name: a damaged one is noticed and
+its samples are drawn again. What makes old samples unusable (another model, prompt, decoding or problem text) is
+the manifest's fingerprint: on a mismatch the ledger names the field and stops.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from stages import disk, tables
 from stages.errors import LeashError
+from stages.sample.engine import Completion
 
 MANIFEST = "manifest.json"
+SHARD = 2048  # samples in a shard
+PART_SECONDS = 5.0  # the most that a killed run loses, beside what its engine was at
+SETTLE_BYTES = 128 * 2**20  # parts larger than this together become shards while the run goes on
+
+Samples = NDArray[np.int32]  # numbers, ascending
+Key = tuple[str, int]
 
 
-@dataclass(frozen=True)
-class Unit:
-    """What is sampled and written as one: a slice of the problems times a range of samples."""
-
-    first: int
-    problem_ids: tuple[str, ...]
-    samples: range
-
-    @property
-    def name(self) -> str:
-        last = self.first + len(self.problem_ids)
-        return f"{self.first:05d}-{last:05d}.{self.samples.start:05d}-{self.samples.stop:05d}"
-
-
-@dataclass(frozen=True)
 class Ledger:
-    folder: Path
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._places: dict[str, int] = {}
+        self._waiting: list[Completion] = []
+        self._part_written = time.monotonic()
+        self._lock: int | None = None
 
-    def open(self, fingerprint: Mapping[str, str], prompts: Mapping[str, str], *, again: str) -> None:
+    def open(
+        self,
+        fingerprint: Mapping[str, str],
+        prompts: Mapping[str, str],
+        *,
+        again: str,
+        engine: str | None = None,
+        sources: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
         """Start the manifest, or check that it is of the same kind and add the problems it does not know.
 
-        `prompts` gives a hash of what each problem asks; `again` is the command that resamples.
+        `prompts` gives a hash of what each problem asks, in the order of the problems; `again` is the command that
+        resamples; `engine` and `sources` say where samples come from and are kept beside them.
         """
-        manifest = self._manifest()
+        self._take_lock()
+        manifest = self.manifest()
         if manifest:
-            changed = [f for f in fingerprint if manifest["fingerprint"].get(f) != fingerprint[f]]
-            texts = [p for p in prompts if manifest["prompts"].get(p, prompts[p]) != prompts[p]]
-            if changed or texts:
-                what = ", ".join(changed) or f"the prompt of problem {texts[0]}"
-                raise LeashError(
-                    f"{self.folder} holds samples made with another {what}; keep them by undoing that change, "
-                    f"or replace them with `{again}`."
-                )
-        known = {**manifest.get("prompts", {}), **prompts}
-        if known != manifest.get("prompts"):
-            content = {"fingerprint": dict(fingerprint), "prompts": known}
+            self._refuse_another_kind(manifest, fingerprint, prompts, again)
+        content = {
+            "fingerprint": dict(fingerprint),
+            "prompts": {**manifest.get("prompts", {}), **prompts},
+            "engines": sorted({*manifest.get("engines", []), *([engine] if engine else [])}),
+            "sources": [*manifest.get("sources", []), *map(dict, sources)],
+        }
+        if content != manifest:
             disk.write(self.folder / MANIFEST, json.dumps(content, indent=1, sort_keys=True) + "\n")
+        self._places = {problem: place for place, problem in enumerate(prompts)}
 
-    def clear(self) -> None:
-        """Throw every sample away; the manifest goes last, so that a half-cleared ledger is still checked."""
-        for shard in tables.shards(self.folder):
-            shard.unlink()
-        (self.folder / MANIFEST).unlink(missing_ok=True)
-
-    def have(self) -> set[tuple[str, int]]:
-        """Which (problem, sample) are on disk, in shards whose hash is right. Others are deleted, and so is what a
-        killed run left unfinished."""
-        for unfinished in self.folder.glob(".*.parquet"):
-            unfinished.unlink()
-        held: set[tuple[str, int]] = set()
-        for shard in tables.shards(self.folder):
-            if not intact(shard):
-                shard.unlink()
-                continue
-            rows = pq.read_table(shard, columns=["problem_id", "sample"])
-            held.update(zip(rows["problem_id"].to_pylist(), rows["sample"].to_pylist(), strict=True))
-        return held
-
-    def add(self, unit: Unit, completions: pa.Table) -> None:
-        content = tables.encoded(completions, tables.COMPLETIONS)
-        disk.write(self.folder / f"{unit.name}.{disk.bytes_hash(content)}.parquet", content)
-
-    def _manifest(self) -> dict[str, dict[str, str]]:
+    def manifest(self) -> dict[str, Any]:
         try:
-            manifest: dict[str, dict[str, str]] = json.loads((self.folder / MANIFEST).read_text())
+            manifest: dict[str, Any] = json.loads((self.folder / MANIFEST).read_text())
         except FileNotFoundError:
             return {}
         except ValueError:
             raise LeashError(f"{self.folder / MANIFEST} is damaged; restore it with `dvc checkout`.") from None
         return manifest
 
+    def clear(self) -> None:
+        """Throw every sample away; the manifest goes last, so that a half-cleared ledger is still checked."""
+        self._take_lock()
+        for file in (*tables.shards(self.folder), *self._parts()):
+            file.unlink()
+        (self.folder / MANIFEST).unlink(missing_ok=True)
+
+    def have(self) -> dict[str, Samples]:
+        """Which samples of each problem are on disk, in files whose hash is right. Others are deleted, and so is
+        what a killed run left unfinished."""
+        for unfinished in self.folder.rglob(".*.parquet"):
+            unfinished.unlink()
+        found: dict[str, list[Samples]] = {}
+        for file in (*tables.shards(self.folder), *self._parts()):
+            if not intact(file):
+                file.unlink()
+                continue
+            for problem, samples in _by_problem(pq.read_table(file, columns=["problem_id", "sample"])):
+                found.setdefault(problem, []).append(samples)
+        return {problem: np.unique(np.concatenate(samples)) for problem, samples in found.items()}
+
+    def texts(self) -> Iterator[dict[str, Any]]:
+        """Every sample on disk, once: what a shard holds is taken from no part."""
+        seen = self._settled()
+        for file in tables.shards(self.folder):
+            yield from pq.read_table(file).to_pylist()
+        for part in self._parts():
+            yield from (
+                row for row in pq.read_table(part).to_pylist() if (row["problem_id"], row["sample"]) not in seen
+            )
+
+    def add(self, completions: Iterable[Completion]) -> None:
+        """Keep some samples: on disk at once where they are many, within seconds where they are few."""
+        self._waiting += completions
+        if len(self._waiting) >= SHARD or time.monotonic() - self._part_written > PART_SECONDS:
+            self.flush()
+            if sum(part.stat().st_size for part in self._parts()) > SETTLE_BYTES:
+                self.settle()
+
+    def flush(self) -> None:
+        """Write what has arrived as a part."""
+        self._part_written = time.monotonic()
+        if self._waiting:
+            content = tables.encoded(_table(self._waiting), tables.COMPLETIONS)
+            number = 1 + max((int(part.name.partition(".")[0]) for part in self._parts()), default=-1)
+            disk.write(self._part_folder / f"{number:06d}.{disk.bytes_hash(content)}.parquet", content)
+            self._waiting = []
+
+    def settle(self) -> None:
+        """Turn all parts into shards. Killed half-way, the rest of it is done by the next call."""
+        self.flush()
+        parts = self._parts()
+        if parts:
+            rows = pa.concat_tables(tables.read(part, tables.COMPLETIONS, "leash sample") for part in parts)
+            rows = self._in_order(rows)
+            for begin in range(0, rows.num_rows, SHARD):
+                self._write_shard(rows.slice(begin, SHARD))
+            for part in parts:
+                part.unlink()
+        if self._part_folder.is_dir():
+            self._part_folder.rmdir()
+
+    @property
+    def _part_folder(self) -> Path:
+        return self.folder / ".parts"
+
+    def _parts(self) -> list[Path]:
+        return tables.shards(self._part_folder)
+
+    def _settled(self) -> set[Key]:
+        """What the shards hold, as far as the parts may hold it too (after a kill while settling)."""
+        asked = {key for part in self._parts() for key in _keys(part)}
+        return asked & {key for shard in tables.shards(self.folder) for key in _keys(shard)} if asked else set()
+
+    def _in_order(self, rows: pa.Table) -> pa.Table:
+        """Rows by problem and sample, each once, and none that a shard has."""
+        order: dict[Key, int] = {}
+        settled = self._settled()
+        keys = zip(rows["problem_id"].to_pylist(), rows["sample"].to_pylist(), strict=True)
+        for row, key in enumerate(keys):
+            if key not in settled:
+                order.setdefault(key, row)
+        return rows.take(pa.array([order[key] for key in sorted(order, key=self._place)], pa.int64()))
+
+    def _place(self, key: Key) -> tuple[int, str, int]:
+        problem, sample = key
+        return self._places.get(problem, len(self._places)), problem, sample
+
+    def _write_shard(self, rows: pa.Table) -> None:
+        content = tables.encoded(rows, tables.COMPLETIONS)
+        places = [self._places.get(problem, len(self._places)) for problem in set(rows["problem_id"].to_pylist())]
+        samples = pc.min_max(rows["sample"]).as_py()
+        covers = f"{min(places):05d}-{max(places) + 1:05d}.{samples['min']:05d}-{samples['max'] + 1:05d}"
+        disk.write(self.folder / f"{covers}.{disk.bytes_hash(content)}.parquet", content)
+
+    def _refuse_another_kind(
+        self, manifest: Mapping[str, Any], fingerprint: Mapping[str, str], prompts: Mapping[str, str], again: str
+    ) -> None:
+        old, asked = manifest["fingerprint"], manifest["prompts"]
+        changed = [field for field in {**old, **fingerprint} if old.get(field) != fingerprint.get(field)]
+        texts = [problem for problem in prompts if asked.get(problem, prompts[problem]) != prompts[problem]]
+        if changed or texts:
+            what = ", ".join(changed) or f"text of the problem {texts[0]}"
+            raise LeashError(
+                f"{self.folder} holds samples made with another {what}; keep them by undoing that change, "
+                f"or replace them with `{again}`."
+            )
+
+    def _take_lock(self) -> None:
+        """One run at a time writes here; the lock goes with the process, however it ends."""
+        if self._lock is not None:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock = os.open(self.folder, os.O_RDONLY)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LeashError(f"Another run is writing to {self.folder}; wait until it has ended.") from None
+        except OSError:
+            pass  # a file system without locks
+
 
 def intact(shard: Path) -> bool:
     return shard.stem.rpartition(".")[2] == disk.file_hash(shard)
 
 
-def missing(problem_ids: Sequence[str], k: int, have: set[tuple[str, int]], rows: int) -> Iterator[Unit]:
-    """Units of about `rows` samples that together are all that is wanted and not there.
-
-    Neighbouring problems that lack the same samples share a unit, as when k was raised for all of them.
-    """
-    for first, together, samples in _lacking_alike(problem_ids, k, have):
-        for part in _pieces(samples, rows):
-            size = max(1, rows // len(part))
-            for begin in range(0, len(together), size):
-                yield Unit(first + begin, tuple(together[begin : begin + size]), part)
+def _table(completions: Sequence[Completion]) -> pa.Table:
+    return pa.Table.from_pylist([asdict(c) for c in completions], tables.COMPLETIONS)
 
 
-def _lacking_alike(
-    problem_ids: Sequence[str], k: int, have: set[tuple[str, int]]
-) -> Iterator[tuple[int, list[str], range]]:
-    """Runs of neighbouring problems and a range of samples that each of them lacks."""
-    runs: dict[range, list[tuple[int, list[str]]]] = {}
-    for place, problem in enumerate(problem_ids):
-        for gap in _gaps(s for s in range(k) if (problem, s) not in have):
-            mine = runs.setdefault(gap, [])
-            if mine and mine[-1][0] + len(mine[-1][1]) == place:
-                mine[-1][1].append(problem)
-            else:
-                mine.append((place, [problem]))
-    for gap, found in runs.items():
-        for first, together in found:
-            yield first, together, gap
+def _keys(file: Path) -> Iterator[Key]:
+    rows = pq.read_table(file, columns=["problem_id", "sample"])
+    return zip(rows["problem_id"].to_pylist(), rows["sample"].to_pylist(), strict=True)
 
 
-def _gaps(samples: Iterable[int]) -> list[range]:
-    """Consecutive numbers as ranges."""
-    gaps: list[range] = []
-    for sample in samples:
-        if gaps and gaps[-1].stop == sample:
-            gaps[-1] = range(gaps[-1].start, sample + 1)
-        else:
-            gaps.append(range(sample, sample + 1))
-    return gaps
-
-
-def _pieces(samples: range, size: int) -> Iterator[range]:
-    for begin in range(samples.start, samples.stop, size):
-        yield range(begin, min(begin + size, samples.stop))
+def _by_problem(rows: pa.Table) -> Iterator[tuple[str, Samples]]:
+    grouped = rows.group_by("problem_id").aggregate([("sample", "list")])
+    for problem, samples in zip(grouped["problem_id"].to_pylist(), grouped["sample_list"].to_pylist(), strict=True):
+        yield problem, np.array(samples, np.int32)

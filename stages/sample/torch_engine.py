@@ -15,6 +15,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from stages import seeds
+from stages.prompts import token_ids
 from stages.sample.engine import Completion, Decoding, Request
 from stages.sample.rows import GROUPED, row_cache
 
@@ -85,7 +86,8 @@ class TorchEngine:
                 cache.batch_select_indices(stay)
             logits = self.model(input_ids=chosen[:, None], past_key_values=cache, use_cache=True).logits
         return [
-            Drawn(row[:n].tolist(), "stop" if done else "length", float(logprob))
+            # Rounded, so that another batch, which may tip the last bits of a sum, gives the same table.
+            Drawn(row[:n].tolist(), "stop" if done else "length", round(float(logprob), 6))
             for row, n, done, logprob in zip(ids, lengths, stopped, logprobs, strict=True)
         ]
 
@@ -139,7 +141,7 @@ def _equal_lengths(
     sample) for each row."""
     by_length: dict[int, list[tuple[list[int], Request]]] = {}
     for request in requests:
-        ids = tokenizer(request.prompt)["input_ids"]
+        ids = token_ids(request.prompt, tokenizer)
         by_length.setdefault(len(ids), []).append((ids, request))
     for group in by_length.values():
         waiting = [(ids, request, sample) for ids, request in group for sample in request.samples]

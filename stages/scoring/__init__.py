@@ -19,12 +19,13 @@ import pyarrow as pa
 from stages import disk, tables
 from stages.models import Weights, load
 from stages.progress import Progress
-from stages.work import spread
+from stages.work import Crew, spread
 
 if TYPE_CHECKING:
     from stages.scoring.scorer import Scorer
 
 UNIT = 512  # traces a worker scores at a time
+PRELOAD = ("stages.scoring.scorer",)
 
 
 @dataclass(frozen=True)
@@ -74,16 +75,14 @@ class Unit:
     traces: Sequence[Trace]
 
 
-def keep_scores(jobs: Sequence[Job], schema: pa.Schema, what: str, *, workers: int) -> int:
+def keep_scores(jobs: Sequence[Job], schema: pa.Schema, what: str, crew: Crew) -> int:
     """Make the tables that are not there yet for these traces and weights; return how many traces were scored."""
     stale = [job for job in jobs if not job.done]
     units = [unit for job in stale for unit in units_of(job)]
     total = sum(len(job.traces) for job in stale)
     scores: dict[tuple[Path, int], list[Score]] = {}
     with Progress(total, what, "traces") as progress:
-        for unit, part in spread(
-            units, _nothing, score_unit, workers=min(workers, len(units)), preload=("stages.scoring.scorer",)
-        ):
+        for unit, part in spread(units, _nothing, score_unit, crew):
             scores[unit.job, unit.begin] = part
             progress.add(len(part))
     for job in stale:

@@ -8,7 +8,8 @@ Out: data/verdicts/{model}/{dataset}/, one shard for each shard of completions, 
 from __future__ import annotations
 
 import json
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,16 +22,16 @@ from stages.params import Params
 from stages.progress import Progress
 from stages.verify import graders
 from stages.verify.extract import extract
-from stages.work import spread
+from stages.work import crew, spread
 
-Problem = dict[str, Any]
+Problem = Mapping[str, Any]
+DISTINCT = 100_000  # answers whose grades are remembered while sampling
 
 
 def run(params: Params, model: str, dataset: str) -> int:
     """Make the verdict shards that are missing or outdated; return how many completions were verified."""
     path = tables.problems_path(dataset)
-    rows = tables.read(path, tables.PROBLEMS, f"leash fetch {dataset}").to_pylist()
-    problems = {row["problem_id"]: {**row, "meta": json.loads(row["meta"])} for row in rows}
+    problems = problems_of(dataset)
     completions, verdicts = tables.completions_folder(model, dataset), tables.verdicts_folder(model, dataset)
     sources = tables.shards(completions)
     if not sources:
@@ -41,12 +42,31 @@ def run(params: Params, model: str, dataset: str) -> int:
     for orphan in {v.name for v in tables.shards(verdicts)} - {s.name for s in sources}:
         (verdicts / orphan).unlink()
     counted = {shard: tables.opened(shard, tables.COMPLETIONS, "leash sample").metadata.num_rows for shard in stale}
-    verdict = partial(verdicts_of, problems=problems, timeout=params.verify.timeout)
+    verdict = partial(verdicts_of, timeout=params.verify.timeout)
     with Progress(sum(counted.values()), f"verify {model} on {dataset}", "completions") as progress:
-        for shard, table in spread(stale, _nothing, verdict, workers=min(params.run.workers, len(stale) or 1)):
-            tables.write(verdicts / shard.name, table, tables.VERDICTS, note={"made_from": made_from})
+        for (name, _), table in spread(_read(stale), partial(_same, problems), verdict, crew(params)):
+            tables.write(verdicts / name, table, tables.VERDICTS, note={"made_from": made_from})
             progress.add(table.num_rows)
     return sum(counted.values())
+
+
+def problems_of(dataset: str) -> dict[str, Problem]:
+    rows = tables.read(tables.problems_path(dataset), tables.PROBLEMS, f"leash fetch {dataset}").to_pylist()
+    return {row["problem_id"]: {**row, "meta": json.loads(row["meta"])} for row in rows}
+
+
+def checker(problems: Mapping[str, Problem], timeout: int) -> Callable[[str, str], bool]:
+    """Whether a text is correct for a problem, for those who must know while they sample."""
+
+    @lru_cache(maxsize=DISTINCT)
+    def correct(problem_id: str, answer: str) -> bool:
+        return graders.graded(problems[problem_id], answer, timeout)["correct"] is True
+
+    def check(problem_id: str, text: str) -> bool:
+        answer = extract(text)
+        return answer is not None and correct(problem_id, answer)
+
+    return check
 
 
 def code_identity() -> str:
@@ -55,9 +75,9 @@ def code_identity() -> str:
     return disk.hash_of(version("math-verify"), *(disk.file_hash(file) for file in code))
 
 
-def verdicts_of(_: None, shard: Path, *, problems: dict[str, Problem], timeout: int) -> pa.Table:
+def verdicts_of(problems: Mapping[str, Problem], shard: tuple[str, pa.Table], *, timeout: int) -> pa.Table:
     """The verdicts of a shard. Each distinct answer of a problem is graded once."""
-    rows = tables.read(shard, tables.COMPLETIONS, "leash sample").to_pylist()
+    rows = shard[1].to_pylist()
     answers = [extract(row["text"]) for row in rows]
     graded: dict[tuple[str, str], dict[str, Any]] = {}
     verdicts = []
@@ -81,5 +101,12 @@ def unanswered(finish: str) -> dict[str, Any]:
     return {"answer_class": None, "correct": False, "score": 0.0, "status": status}
 
 
-def _nothing() -> None:
-    """Graders keep nothing between shards."""
+def _read(shards: list[Path]) -> Iterator[tuple[str, pa.Table]]:
+    """Shards with their content, which is all that a worker on another machine needs."""
+    for shard in shards:
+        yield shard.name, tables.read(shard, tables.COMPLETIONS, "leash sample")
+
+
+def _same(problems: Mapping[str, Problem]) -> Mapping[str, Problem]:
+    """What every worker keeps."""
+    return problems

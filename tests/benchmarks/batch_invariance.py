@@ -12,9 +12,10 @@ from result import tell
 
 from stages import models, params
 from stages.fetch import embedded
+from stages.prompts import Prompt
 from stages.sample.engine import Decoding, Request
 from stages.sample.torch_engine import TorchEngine
-from stages.work import spread
+from stages.work import Crew, spread
 
 ROOT = Path(__file__).parent.parent.parent
 DECODING = Decoding(1.0, 1.0, 72)
@@ -34,7 +35,7 @@ def differing(pair: list[TorchEngine], asked: list[Request]) -> tuple[int, int]:
 
 def rate(dtype: str, asked: list[Request], workers: int) -> tuple[float, int]:
     units = [asked[i : i + 2] for i in range(0, len(asked), 2)]
-    found = [result for _, result in spread(units, partial(engines, dtype), differing, workers=workers)]
+    found = [result for _, result in spread(units, partial(engines, dtype), differing, Crew(workers))]
     total = sum(count for _, count in found)
     return sum(differ for differ, _ in found) / total, total
 
@@ -42,7 +43,7 @@ def rate(dtype: str, asked: list[Request], workers: int) -> tuple[float, int]:
 def main() -> None:
     chosen = params.load(ROOT / "params.yaml")
     asked = [
-        Request(row["problem_id"], row["question"], range(1024), ("benchmark",))
+        Request(row["problem_id"], Prompt(row["question"]), range(1024), ("benchmark",))
         for name in ("chain", "make")
         for row in embedded.problems(name, chosen.datasets[name])
     ]

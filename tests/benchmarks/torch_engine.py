@@ -15,6 +15,7 @@ import torch
 from result import tell
 
 from stages import models, seeds
+from stages.prompts import Prompt
 from stages.sample.engine import Decoding, Request
 from stages.sample.torch_engine import TorchEngine
 from stages.train import tasks
@@ -26,7 +27,7 @@ KINDS = [("chain", 5), ("chain", 7), ("make", 3), ("make", 5), ("make", 7)]
 
 def ours(engine: TorchEngine, prompts: list[str]) -> tuple[int, float]:
     begun = time.perf_counter()
-    requests = [Request(f"p{i}", prompt, range(SAMPLES), ("benchmark",)) for i, prompt in enumerate(prompts)]
+    requests = [Request(f"p{i}", Prompt(prompt), range(SAMPLES), ("benchmark",)) for i, prompt in enumerate(prompts)]
     tokens = sum(c.tokens for c in engine.complete(requests, Decoding(1.0, 1.0, TOKENS)))
     return tokens, time.perf_counter() - begun
 

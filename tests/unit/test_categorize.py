@@ -14,6 +14,7 @@ from scipy import stats
 
 from stages import categorize, tables
 from stages.categorize import statistics
+from stages.params import detectable
 
 
 def support(counts: list[tuple[int, int, int, int]], epsilon: float = 0.0, k: int | None = None) -> pa.Table:

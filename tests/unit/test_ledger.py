@@ -2,72 +2,165 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from stages import tables
+from stages import seeds, tables
 from stages.errors import LeashError
-from stages.sample.ledger import Ledger, Unit, intact, missing
+from stages.sample import ledger as ledgers
+from stages.sample.engine import Completion
+from stages.sample.ledger import Ledger, intact
 
 IDS = [f"p{i}" for i in range(7)]
 KIND = {"model": "m", "temperature": "1.0"}
+Keys = set[tuple[str, int]]
 
 
-def filled(folder: Path, units: list[Unit]) -> Ledger:
+def opened(folder: Path) -> Ledger:
     ledger = Ledger(folder)
-    for unit in units:
-        rows = [
-            {"problem_id": p, "sample": s, "text": f"{p} {s}", "tokens": 1, "finish": "stop", "logprob": -0.5}
-            for p in unit.problem_ids
-            for s in unit.samples
-        ]
-        ledger.add(unit, tables.table(rows, tables.COMPLETIONS))
+    ledger.open(KIND, {problem: problem for problem in IDS}, again="leash sample m d --resample")
     return ledger
 
 
-def everything(k: int) -> set[tuple[str, int]]:
+def completions(keys: Iterable[tuple[str, int]]) -> list[Completion]:
+    return [Completion(p, s, f"{p} {s}", 1, "stop", -0.5) for p, s in keys]
+
+
+def shuffled(keys: Iterable[tuple[str, int]], *name: str) -> list[tuple[str, int]]:
+    ordered = sorted(keys)
+    return [ordered[i] for i in seeds.stream("test", *name).permutation(len(ordered))]
+
+
+def everything(k: int) -> Keys:
     return {(p, s) for p in IDS for s in range(k)}
 
 
-@pytest.mark.parametrize(("k", "rows"), [(1, 1), (4, 8), (10, 3), (100, 10_000), (5, 5)])
-def test_units_are_all_that_is_wanted_once(k: int, rows: int) -> None:
-    units = list(missing(IDS, k, set(), rows))
-    drawn = [(p, s) for u in units for p in u.problem_ids for s in u.samples]
-    assert len(drawn) == len(set(drawn))
-    assert set(drawn) == everything(k)
-    assert all(len(u.problem_ids) * len(u.samples) <= rows for u in units)
-    assert len({u.name for u in units}) == len(units)
+def held(ledger: Ledger) -> Keys:
+    return {(p, int(s)) for p, samples in ledger.have().items() for s in samples}
 
 
-def test_only_the_remainder_is_drawn_when_k_grows(tmp_path: Path) -> None:
-    ledger = filled(tmp_path, list(missing(IDS, 4, set(), 8)))
-    units = list(missing(IDS, 10, ledger.have(), 100))
-    assert [(u.problem_ids, u.samples) for u in units] == [(tuple(IDS), range(4, 10))]
-    assert list(missing(IDS, 3, ledger.have(), 100)) == []
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_what_a_killed_run_left_is_kept_and_the_rest_is_drawn(tmp_path: Path) -> None:
-    units = list(missing(IDS, 6, set(), 6))
-    ledger = filled(tmp_path, units[::2])
-    (tmp_path / ".half-written.parquet").write_bytes(b"PAR1")
-    again = list(missing(IDS, 6, ledger.have(), 6))
-    assert not (tmp_path / ".half-written.parquet").exists()
-    assert {(p, s) for u in again for p in u.problem_ids for s in u.samples} == everything(6) - ledger.have()
-    assert ledger.have().isdisjoint((p, s) for u in again for p in u.problem_ids for s in u.samples)
+def let_go(ledger: Ledger) -> None:
+    """What the end of a process does: its lock is gone."""
+    import os
+
+    assert ledger._lock is not None
+    os.close(ledger._lock)
+
+
+@pytest.fixture(autouse=True)
+def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledgers, "SHARD", 16)
+
+
+def test_the_order_of_arrival_does_not_show(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        ledger = opened(tmp_path / name)
+        for key in shuffled(everything(10), name):
+            ledger.add(completions([key]))
+        ledger.settle()
+        assert held(ledger) == everything(10)
+    assert content(tmp_path / "one") == content(tmp_path / "two")
+    assert len(tables.shards(tmp_path / "one")) == 5  # 70 samples, 16 to a shard
+    assert not (tmp_path / "one" / ".parts").exists()
+
+
+def test_few_samples_are_on_disk_before_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledgers, "PART_SECONDS", 0.0)
+    ledger = opened(tmp_path)
+    ledger.add(completions([("p0", 3)]))
+    assert held(Ledger(tmp_path)) == {("p0", 3)}
+
+
+def test_large_parts_become_shards_while_the_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledgers, "SETTLE_BYTES", 1)
+    ledger = opened(tmp_path)
+    ledger.add(completions(everything(3)))
+    assert len(tables.shards(tmp_path)) == 2
+    ledger.add(completions(everything(6) - everything(3)))
+    ledger.settle()
+    assert held(ledger) == everything(6)
+
+
+def test_a_killed_run_finds_its_samples_again_and_none_twice(tmp_path: Path) -> None:
+    """The undisturbed folder, and one whose run was killed after half of it."""
+    straight = opened(tmp_path / "straight")
+    straight.add(completions(everything(10)))
+    straight.settle()
+    first = opened(tmp_path / "killed")
+    half = shuffled(everything(10))[:33]
+    first.add(completions(half))
+    (tmp_path / "killed" / ".parts" / ".half-written.parquet").write_bytes(b"PAR1")
+    let_go(first)
+
+    second = opened(tmp_path / "killed")
+    assert held(second) == set(half)
+    second.add(completions(everything(10) - set(half)))
+    second.settle()
+    assert content(tmp_path / "killed") == content(tmp_path / "straight")
+
+
+@pytest.mark.parametrize("written", range(6))
+def test_a_kill_while_settling_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int) -> None:
+    """Killed after so many shards: the next run settles the rest, and no sample is there twice in between."""
+    straight = opened(tmp_path / "straight")
+    straight.add(completions(everything(10)))
+    straight.settle()
+
+    ledger = opened(tmp_path / "killed")
+    ledger.add(completions(everything(10)))
+    write = Ledger._write_shard
+    shards = 0
+
+    def killed(self: Ledger, rows: object) -> None:
+        nonlocal shards
+        if shards == written:
+            raise KeyboardInterrupt
+        shards += 1
+        write(self, rows)
+
+    monkeypatch.setattr(Ledger, "_write_shard", killed)
+    if written < 5:
+        with pytest.raises(KeyboardInterrupt):
+            ledger.settle()
+    else:  # killed when all shards were there, but no part was gone
+        monkeypatch.setattr(Path, "unlink", lambda *_, **__: None)
+        with pytest.raises(OSError, match="not empty"):
+            ledger.settle()
+    monkeypatch.undo()
+    monkeypatch.setattr(ledgers, "SHARD", 16)
+    let_go(ledger)
+
+    again = opened(tmp_path / "killed")
+    assert held(again) == everything(10)
+    texts = [row["text"] for row in again.texts()]
+    assert len(texts) == len(set(texts)) == 70
+    again.settle()
+    assert content(tmp_path / "killed") == content(tmp_path / "straight")
 
 
 @pytest.mark.parametrize("damage", ["flip", "truncate", "empty"])
-def test_a_damaged_shard_is_found_and_drawn_again(tmp_path: Path, damage: str) -> None:
-    ledger = filled(tmp_path, list(missing(IDS, 4, set(), 8)))
-    shard = tables.shards(tmp_path)[1]
-    content = bytearray(shard.read_bytes())
+@pytest.mark.parametrize("where", [".", ".parts"])
+def test_a_damaged_file_is_found_and_its_samples_are_drawn_again(tmp_path: Path, damage: str, where: str) -> None:
+    ledger = opened(tmp_path)
+    for k in (2, 4, 6):
+        ledger.add(completions(everything(k) - everything(k - 2)))
+        ledger.flush()
+    if where == ".":
+        ledger.settle()
+    file = tables.shards(tmp_path / where)[1]
+    size = len(list(ledgers._keys(file)))
+    content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
-    shard.write_bytes({"flip": bytes(content), "truncate": bytes(content[:-9]), "empty": b""}[damage])
-    assert not intact(shard)
-    lost = everything(4) - ledger.have()
-    assert len(lost) == 8
-    assert not shard.exists()
+    file.write_bytes({"flip": bytes(content), "truncate": bytes(content[:-9]), "empty": b""}[damage])
+    assert not intact(file)
+    assert len(everything(6) - held(ledger)) == size > 0
+    assert not file.exists()
 
 
 def test_another_kind_of_sample_is_refused_by_the_name_of_what_changed(tmp_path: Path) -> None:
@@ -76,8 +169,24 @@ def test_another_kind_of_sample_is_refused_by_the_name_of_what_changed(tmp_path:
     ledger.open(KIND, {"p0": "a", "p1": "b"}, again="")  # more problems are welcome
     with pytest.raises(LeashError, match=r"another temperature.*leash sample m d --resample"):
         ledger.open(KIND | {"temperature": "0.6"}, {"p0": "a"}, again="leash sample m d --resample")
-    with pytest.raises(LeashError, match="the prompt of problem p1"):
+    with pytest.raises(LeashError, match="another system"):
+        ledger.open(KIND | {"system": "Be brief."}, {"p0": "a"}, again="")
+    with pytest.raises(LeashError, match="another text of the problem p1"):
         ledger.open(KIND, {"p0": "a", "p1": "c"}, again="")
     ledger.clear()
     ledger.open(KIND | {"temperature": "0.6"}, {"p0": "z"}, again="")
-    assert ledger.have() == set()
+    assert held(ledger) == set()
+
+
+def test_two_runs_do_not_write_to_one_folder(tmp_path: Path) -> None:
+    opened(tmp_path)
+    with pytest.raises(LeashError, match="Another run is writing"):
+        opened(tmp_path)
+
+
+def test_the_manifest_says_where_samples_come_from(tmp_path: Path) -> None:
+    for engine in ("torch 2.13.0", "vllm 0.32.0", "torch 2.13.0"):
+        ledger = Ledger(tmp_path)
+        ledger.open(KIND, {"p0": "a"}, again="", engine=engine)
+        let_go(ledger)
+    assert ledger.manifest()["engines"] == ["torch 2.13.0", "vllm 0.32.0"]

@@ -9,6 +9,7 @@ from stages import fetch, models, perplexity, tables
 from stages.params import Params
 from stages.scoring import Trace, keep_scores
 from stages.scoring.scorer import Scorer
+from stages.work import Crew
 from tests.conftest import ROOT
 
 TRACES = [
@@ -40,8 +41,8 @@ def test_scores_equal_the_direct_computation(model: str) -> None:
 def test_scores_are_kept_until_something_changes(project: Params) -> None:
     fetch.run(project, "chain")
     job = perplexity.job(project, "base", "chain")
-    assert keep_scores([job], tables.PERPLEXITY, "test", workers=1) == 8
-    assert keep_scores([job], tables.PERPLEXITY, "test", workers=1) == 0
+    assert keep_scores([job], tables.PERPLEXITY, "test", Crew()) == 8
+    assert keep_scores([job], tables.PERPLEXITY, "test", Crew()) == 0
     other = perplexity.job(project, "rlvr", "chain")
     assert other.made_from != job.made_from
     assert tables.read(job.path, tables.PERPLEXITY, "").num_rows == 8

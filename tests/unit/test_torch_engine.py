@@ -8,6 +8,7 @@ import torch
 from scipy import stats
 
 from stages import models, seeds
+from stages.prompts import Prompt
 from stages.sample.engine import Decoding, Request
 from stages.sample.torch_engine import TorchEngine, _closed_up, choose, nucleus
 from stages.scoring import Trace
@@ -28,7 +29,7 @@ def requests(count: int, samples: range) -> list[Request]:
     rng = seeds.stream("test", "engine")
     kinds = [("chain", 5), ("make", 3), ("make", 4), ("make", 6)]
     problems = [tasks.draw(rng, *kinds[i % len(kinds)], held_out=True) for i in range(count)]
-    return [Request(f"p{i}", problem.prompt, samples, ("test",)) for i, problem in enumerate(problems)]
+    return [Request(f"p{i}", Prompt(problem.prompt), samples, ("test",)) for i, problem in enumerate(problems)]
 
 
 def test_greedy_equals_transformers_generate(engine: TorchEngine) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from stages import models, seeds
+from stages.prompts import Prompt
 from stages.sample.engine import Decoding, Request
 from stages.train import tasks
 from tests.conftest import ROOT
@@ -50,7 +51,7 @@ def test_greedy_completions_are_the_torch_engines(vllm: Any, folder: str) -> Non
 
     theirs = vllm.generate(prompts(), SamplingParams(temperature=0, max_tokens=72), use_tqdm=False)
     engine = TorchEngine(*models.load(models.Weights("m", folder, None, "float32")))
-    asked = [Request(str(i), prompt, range(1), ("test",)) for i, prompt in enumerate(prompts())]
+    asked = [Request(str(i), Prompt(prompt), range(1), ("test",)) for i, prompt in enumerate(prompts())]
     ours = {c.problem_id: c for c in engine.complete(asked, Decoding(0.0, 1.0, 72))}
     for i, output in enumerate(theirs):
         completion = output.outputs[0]

@@ -34,6 +34,11 @@ def load(name: str) -> Grader:
     return cast(Grader, import_module(f"{__name__}.{name}"))
 
 
+def costs_money(name: str) -> bool:
+    """Whether a grader says so of itself (`PAID = True`): such a one is not called without being asked for."""
+    return bool(getattr(load(name), "PAID", False))
+
+
 def graded(problem: Mapping[str, Any], answer: str, timeout: int) -> dict[str, Any]:
     """An answer's part of a verdict. What takes too long or fails is not scored, which is not wrong."""
     grader = load(problem["grader"])

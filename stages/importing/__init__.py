@@ -1,0 +1,5 @@
+from stages.params import Params
+
+
+def held(params: Params, model: str, dataset: str) -> int:
+    raise NotImplementedError
