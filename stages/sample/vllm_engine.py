@@ -56,25 +56,23 @@ class VllmEngine:
     def _serve(self, started: SimpleQueue[BaseException | None]) -> None:
         """Everything vLLM happens in this thread, from loading on."""
         try:
-            engine = self._load()
+            llm = self._load()
         except BaseException as error:
             started.put(error)
             return
         started.put(None)
         running: dict[str, Asked] = {}
-        number = 0
         while True:
             while not running or not self._asked.empty():
                 group = self._asked.get()
                 try:
-                    engine.add_request(str(number), *self._request(group))
+                    [name] = llm.enqueue(*self._request(group), use_tqdm=False)
                 except ValueError as error:
                     group.answers.put(LeashError(f"vLLM refuses problem {group.request.problem_id}: {_brief(error)}"))
-                    continue
-                running[str(number)] = group
-                number += 1
+                else:
+                    running[name] = group
             try:
-                outputs = engine.step()
+                outputs = llm.llm_engine.step()
             except BaseException as error:
                 for group in running.values():
                     group.answers.put(LeashError(f"vLLM failed: {_brief(error)}; what was finished is kept."))
@@ -103,11 +101,10 @@ class VllmEngine:
             # run that goes on would repeat what it drew before.
             seed=0 if settings.seeds else secrets.randbits(31),
             disable_log_stats=True,
-        ).llm_engine
+        )
 
-    def _request(self, group: Asked) -> tuple[Any, Any]:
+    def _request(self, group: Asked) -> tuple[list[dict[str, list[int]]], Any]:
         from vllm import SamplingParams
-        from vllm.sampling_params import RequestOutputKind
 
         request, decoding = group.request, group.decoding
         if request.prompt not in self._ids:
@@ -119,9 +116,8 @@ class VllmEngine:
             max_tokens=decoding.max_tokens,
             seed=request.seed(group.samples.start) if self.settings.seeds else None,
             logprobs=0 if self.settings.logprobs else None,
-            output_kind=RequestOutputKind.FINAL_ONLY,
         )
-        return {"prompt_token_ids": self._ids[request.prompt]}, params
+        return [{"prompt_token_ids": self._ids[request.prompt]}], params
 
 
 def _completion(group: Asked, child: Any) -> Completion:

@@ -29,7 +29,9 @@ def drawn(
 ) -> dict[str, set[int]]:
     """Everything a budget asks for, with up to four units in flight that come back in some order."""
     rng = seeds.stream("test", "order", order)
-    units, flight, seen, finished = budget.units(rows, 2), [], {p: set[int]() for p in IDS}, False
+    units, finished = budget.units(rows, 2), False
+    flight: list[Unit] = []
+    seen = {p: set[int]() for p in IDS}
     while most > 0 and (flight or not finished):
         while len(flight) < 4 and not finished:
             unit = next(units, "end")
