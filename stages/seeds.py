@@ -17,6 +17,11 @@ def key(*name: Name) -> int:
     return int.from_bytes(hashlib.blake2b(spelled.encode(), digest_size=16).digest(), "little")
 
 
+def seed(*name: Name) -> int:
+    """A seed of 63 bits, for engines that draw from streams of their own: what a signed integer of theirs holds."""
+    return key(*name) & (2**63 - 1)
+
+
 def stream(*name: Name) -> np.random.Generator:
     """A random generator of its own for this name (Philox is counter-based: keys never overlap)."""
     return np.random.Generator(np.random.Philox(key=key(*name)))
