@@ -17,9 +17,10 @@ def key(*name: Name) -> int:
     return int.from_bytes(hashlib.blake2b(spelled.encode(), digest_size=16).digest(), "little")
 
 
-def integer(*name: Name) -> int:
-    """A seed of 62 bits for libraries that take one: room is left to count up from it."""
-    return key(*name) >> 66
+def seed(*name: Name) -> int:
+    """A seed of 62 bits, for engines that draw from streams of their own: what a signed integer of theirs holds, with
+    room to count up from it."""
+    return key(*name) & (2**62 - 1)
 
 
 def stream(*name: Name) -> np.random.Generator:

@@ -32,7 +32,7 @@ class Request:
 
     def seed(self, sample: int) -> int:
         """A sample's own seed: one more than its neighbour's within a group, unrelated beyond it."""
-        return seeds.integer(*self.stream_name(sample // GROUP), "group") + sample % GROUP
+        return seeds.seed(*self.stream_name(sample // GROUP), "group") + sample % GROUP
 
     def groups(self) -> Iterator[range]:
         """The samples in runs whose seeds count up."""

@@ -1,0 +1,152 @@
+"""A real HTTP server on localhost that speaks OpenAI's API, with an embedded model and the torch engine behind it.
+
+    with Served(engine) as served:
+        OpenAIEngine(settings(url=served.url), "base")
+
+A seed that it was told the name of (`served.names`) draws from that very stream, so that its completions are the
+torch engine's. `served.faults` are answered, or a connection dropped, in place of the next requests; `served.edit`
+changes a good answer before it is sent; `served.seen` keeps what arrived.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any
+
+from stages import prompts, seeds
+from stages.sample.engine import Completion, Decoding, Request
+from stages.sample.torch_engine import Drawn, Row, TorchEngine
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A status with a body and headers, or a dropped connection (status 0)."""
+
+    status: int
+    body: str = "{}"
+    headers: dict[str, str] = field(default_factory=dict)
+    content_type: str = "application/json"
+
+
+class Server(ThreadingHTTPServer):
+    request_queue_size = 128  # as many threads connect at once
+
+
+class Served:
+    def __init__(self, engine: TorchEngine) -> None:
+        self.engine, self._lock = engine, threading.Lock()
+        self.faults: deque[Fault] = deque()
+        self.seen: list[tuple[str, dict[str, str], Json]] = []
+        self.names: dict[int, tuple[seeds.Name, ...]] = {}
+        self.edit: Callable[[Json], Json] = lambda answer: answer
+        self._server = Server(("127.0.0.1", 0), _handler(self))
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+
+    def __enter__(self) -> Served:
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    @property
+    def bodies(self) -> list[Json]:
+        return [body for _, _, body in self.seen]
+
+    def knows(self, requests: Iterable[Request]) -> None:
+        """The streams behind the seeds of these requests."""
+        names = [request.stream_name(sample) for request in requests for sample in request.samples]
+        self.names |= {seeds.seed(*name): name for name in names}
+
+    def answer(self, path: str, body: Json) -> Json:
+        chat = path.endswith("/chat/completions")
+        drawn = self._draw(prompts.Prompt(**_asked(body, chat=chat)), body)
+        text = decoded(self.engine, drawn)
+        choice = {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
+        # Equal shares: the torch engine keeps the sum alone.
+        shares = [drawn.logprob / len(drawn.ids)] * len(drawn.ids)
+        logprobs = {"content": [{"token": "", "logprob": x} for x in shares]} if chat else {"token_logprobs": shares}
+        return {
+            "id": "1",
+            "choices": [
+                {"index": 0, "finish_reason": drawn.finish, "logprobs": logprobs if body.get("logprobs") else None}
+                | choice
+            ],
+            "usage": {"prompt_tokens": 0, "completion_tokens": len(drawn.ids), "total_tokens": len(drawn.ids)},
+        }
+
+    def _draw(self, prompt: prompts.Prompt, body: Json) -> Drawn:
+        assert body["n"] == 1
+        name = self.names.get(body["seed"], ("served", body["seed"]))
+        decoding = Decoding(body["temperature"], body["top_p"], body["max_tokens"])
+        with self._lock:
+            ids = prompts.token_ids(prompt, self.engine.tokenizer)
+            return self.engine.draw([ids], [Row(0, name)], decoding)[0]
+
+
+def decoded(engine: TorchEngine, drawn: Drawn) -> str:
+    return str(engine.tokenizer.decode(drawn.ids, skip_special_tokens=True))
+
+
+def drawn_here(engine: TorchEngine, asked: Iterable[Request], decoding: Decoding) -> list[Completion]:
+    """The torch engine's own completions, without a server."""
+    completions = []
+    for request in asked:
+        rows = [Row(0, request.stream_name(sample)) for sample in request.samples]
+        ids = prompts.token_ids(request.prompt, engine.tokenizer)
+        for sample, drawn in zip(request.samples, engine.draw([ids], rows, decoding), strict=True):
+            text, tokens = decoded(engine, drawn), len(drawn.ids)
+            completions.append(Completion(request.problem_id, sample, text, tokens, drawn.finish, drawn.logprob))
+    return completions
+
+
+def _asked(body: Json, *, chat: bool) -> Json:
+    if not chat:
+        return {"user": body["prompt"]}
+    by_role = {message["role"]: message["content"] for message in body["messages"]}
+    return {"user": by_role["user"], "system": by_role.get("system"), "chat": True}
+
+
+def _handler(served: Served) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            served.seen.append((self.path, headers, body))
+            try:
+                fault = served.faults.popleft()
+            except IndexError:
+                fault = Fault(200, json.dumps(served.edit(served.answer(self.path, body))))
+            self.close_connection = not fault.status
+            if fault.status:
+                self._send(fault)
+
+        def _send(self, fault: Fault) -> None:
+            content = fault.body.encode()
+            self.send_response(fault.status)
+            for name, value in {
+                "Content-Type": fault.content_type,
+                "Content-Length": str(len(content)),
+                **fault.headers,
+            }.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    return Handler
