@@ -108,7 +108,10 @@ def entropy(file: Path) -> None:
     """Measure token and answer entropy of every model."""
     from stages.entropy import run
 
-    click.echo(f"{run(parameters.load(file)):,} samples scored.")
+    scored, sentences = run(parameters.load(file))
+    for sentence in sentences:
+        click.echo(sentence, err=True)
+    click.echo(f"{scored:,} samples scored.")
 
 
 @main.command()

@@ -60,5 +60,10 @@ def weights(params: Params, name: str) -> Weights:
     return Weights(name, model.path or model.hub or "", model.revision, model.dtype)
 
 
+def has_weights(params: Params, name: str) -> bool:
+    """Whether this model can be loaded here; imported completions and models of a server need no weights."""
+    return bool(params.models[name].path or params.models[name].hub)
+
+
 def _brief(error: Exception) -> str:
     return str(error).strip().splitlines()[0]

@@ -26,7 +26,7 @@ SHARES = (0.0, 0.03, 0.2, 0.5, 0.77, 1.0)
 
 def adaptive(params: Params, **changes: Any) -> Params:
     """The same parameters with others for the budget and epsilon."""
-    categorizing = {name: changes.pop(name) for name in ("epsilon", "confidence") if name in changes}
+    categorizing: dict[str, Any] = {name: changes.pop(name) for name in ("epsilon", "confidence") if name in changes}
     return params.model_copy(
         update={
             "sample": params.sample.model_copy(update=changes),
