@@ -31,4 +31,4 @@ from wanted
 left join answers using (model, dataset, problem_id)
 left join per_problem using (model, dataset, problem_id)
 group by grouping sets ((model, dataset), (model))
-order by model, dataset = 'all' desc, dataset
+order by model, grouping(dataset) desc, dataset
