@@ -45,4 +45,7 @@ def test_scores_are_kept_until_something_changes(project: Params) -> None:
     assert keep_scores([job], tables.PERPLEXITY, "test", workers=1) == 0
     other = perplexity.job(project, "rlvr", "chain")
     assert other.made_from != job.made_from
+    instructed = project.datasets["chain"].model_copy(update={"instruction": "Think first."})
+    asked = project.model_copy(update={"datasets": {**project.datasets, "chain": instructed}})
+    assert not perplexity.job(asked, "base", "chain").done
     assert tables.read(job.path, tables.PERPLEXITY, "").num_rows == 8
