@@ -197,13 +197,13 @@ def test_pass_at_k_is_null_where_samples_are_missing(chain: Params) -> None:
     assert [found["rlvr", k] for k in (1, 2, 4)] == [0.5, 0.5, None]
 
 
-@pytest.mark.parametrize("confidence", [0.8, 0.95])
-def test_intervals_cover_at_every_share(chain: Params, confidence: float) -> None:
+@pytest.mark.parametrize(("k", "floors", "confidence"), [(5, range(6), 0.8), (9, (0, 3, 8), 0.95)])
+def test_intervals_cover_at_every_share(chain: Params, k: int, floors: Sequence[int], confidence: float) -> None:
     """Exactly computed over all sequences: neither bound is on the wrong side more often than allowed."""
-    runs = sequences(8)
-    given(runs, [[False] * 8] * len(runs))
-    for h, floor in rules(8):
-        params = adaptive(chain, k=8, stop_after=h, floor=floor, confidence=confidence)
+    runs = sequences(k)
+    given(runs, [[False] * k] * len(runs))
+    for h, floor in product(range(1, 5), floors):
+        params = adaptive(chain, k=k, stop_after=h, floor=floor, confidence=confidence)
         support = categorize.supported(params)
         low, high = np.array(support["low_base"]), np.array(support["high_base"])
         for share in (0.0, 0.01, 0.1, 0.31, 0.5, 0.66, 0.9, 0.99, 1.0):
