@@ -126,7 +126,10 @@ def perplexity(file: Path) -> None:
     """Score reference solutions under every model."""
     from stages.perplexity import run
 
-    click.echo(f"{run(parameters.load(file)):,} traces scored.")
+    scored, sentences = run(parameters.load(file))
+    for sentence in sentences:
+        click.echo(sentence, err=True)
+    click.echo(f"{scored:,} traces scored.")
 
 
 @main.command()
@@ -135,7 +138,10 @@ def entropy(file: Path) -> None:
     """Measure token and answer entropy of every model."""
     from stages.entropy import run
 
-    click.echo(f"{run(parameters.load(file)):,} samples scored.")
+    scored, sentences = run(parameters.load(file))
+    for sentence in sentences:
+        click.echo(sentence, err=True)
+    click.echo(f"{scored:,} samples scored.")
 
 
 @main.command()

@@ -79,5 +79,10 @@ def _sentences(weights: Weights) -> Iterator[None]:
         raise LeashError(f"The model {weights.name} ({weights.source}) can't be loaded: {_brief(error)}") from None
 
 
+def has_weights(params: Params, name: str) -> bool:
+    """Whether this model can be loaded here; imported completions and models of a server need no weights."""
+    return bool(params.models[name].path or params.models[name].hub)
+
+
 def _brief(error: Exception) -> str:
     return str(error).strip().splitlines()[0]

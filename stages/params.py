@@ -6,6 +6,7 @@ params.k("rlvr", "chain")  ->  1024
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import re
@@ -321,12 +322,18 @@ def _too_early_stops(params: Params) -> list[str]:
         for dataset in params.run.datasets:
             k = params.pair_k(pair, dataset)
             share = detectable(k, params.categorize.confidence) if epsilon == "auto" else epsilon
-            if h < (needed := min(math.floor(share * k) + 1, k)):
+            if h < (needed := _hits_above(share, k)):
                 return [
                     f"`sample.stop_after` is {h}, but a mass above epsilon ({share:.4g}) takes {needed} hits in {k}; "
                     f"set it to {needed} or more, or lower `categorize.epsilon`."
                 ]
     return []
+
+
+def _hits_above(share: float, k: int) -> int:
+    """The fewest hits in k that are more than this share, in the arithmetic of support.sql: 0.29 * 100 is below 29.
+    A share that k hits can't exceed (auto at a tiny k) leaves nothing to stop for."""
+    return min(next(hits for hits in itertools.count(max(math.floor(share * k), 1)) if hits / k > share), k)
 
 
 def detectable(k: int, confidence: float) -> float:

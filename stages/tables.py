@@ -63,9 +63,11 @@ SUPPORT = pa.schema(
         pa.field("epsilon", REAL, nullable=False),
         pa.field("n_base", INT, nullable=False),
         pa.field("c_base", INT, nullable=False),
+        pa.field("ended_base", TEXT),  # k: all were drawn; hit: at its last hit; floor: had them by then; null: too few
         pa.field("n_rlvr", INT, nullable=False),
         pa.field("c_rlvr", INT, nullable=False),
-        pa.field("mass_base", REAL),
+        pa.field("ended_rlvr", TEXT),
+        pa.field("mass_base", REAL),  # c/n; (c - 1)/(n - 1) where ended is hit, and null where that hit is the only one
         pa.field("low_base", REAL),
         pa.field("high_base", REAL),
         pa.field("mass_rlvr", REAL),
@@ -174,7 +176,11 @@ def shards(folder: Path) -> list[Path]:
 
 
 def database(params: Params) -> duckdb.DuckDBPyConnection:
-    """DuckDB with every table that is there as a view, for the models, data sets and pairs of this run."""
+    """DuckDB with every table that is there as a view, for the models, data sets and pairs of this run.
+
+    The parameters decide what is seen, not what is on disk: no sample beyond k, and of an adaptive budget
+    (`sample.stop_after`) no verdict past the stop, whatever the sampler drew beyond it.
+    """
     connection = duckdb.connect()
     runs = [(model, dataset) for model in params.run.models for dataset in params.run.datasets]
     places: dict[str, tuple[pa.Schema, str, Callable[[str, str], list[Path]]]] = {
@@ -187,8 +193,9 @@ def database(params: Params) -> duckdb.DuckDBPyConnection:
         parts = []
         for model, dataset in runs:
             files = _checked(files_of(model, dataset), schema, made_by)
-            limit = params.k(model, dataset) if "sample" in schema.names else None
-            parts += _part(files, f"'{model}' as model, '{dataset}' as dataset, ", limit)
+            limits = f" where sample < {params.k(model, dataset)}" if "sample" in schema.names else ""
+            limits += _curtailed(params) if name == "verdicts" else ""
+            parts += _part(files, f"'{model}' as model, '{dataset}' as dataset, ", limits)
         _view(connection, name, parts)
     problems = [_checked(_there(problems_path(d)), PROBLEMS, f"leash fetch {d}") for d in params.run.datasets]
     support = {pair: _checked(_there(support_path(pair)), SUPPORT, "leash categorize") for pair in params.run.pairs}
@@ -213,13 +220,21 @@ def _checked(files: list[Path], schema: pa.Schema, made_by: str) -> list[Path]:
     return files
 
 
-def _part(files: Sequence[Path], labels: str, k: int | None = None) -> list[str]:
-    """A query for some files of a table, if there are any. Samples beyond k never leak into anything."""
+def _curtailed(params: Params) -> str:
+    """Where a problem stops: each verdict counts until the h-th hit is behind it, and below the floor in any case."""
+    if params.sample.stop_after is None:
+        return ""
+    before = "partition by problem_id order by sample rows between unbounded preceding and 1 preceding"
+    hits = f"count(*) filter (where correct) over ({before})"
+    return f" qualify sample < {params.sample.floor} or {hits} < {params.sample.stop_after}"
+
+
+def _part(files: Sequence[Path], labels: str, limits: str = "") -> list[str]:
+    """A query for some files of a table, if there are any. Samples beyond the limits never leak into anything."""
     if not files:
         return []
     listed = ", ".join("'" + str(file).replace("'", "''") + "'" for file in files)
-    where = "" if k is None else f" where sample < {k}"
-    return [f"select {labels}* from read_parquet([{listed}]){where}"]
+    return [f"select {labels}* from read_parquet([{listed}]){limits}"]
 
 
 def _view(connection: duckdb.DuckDBPyConnection, name: str, parts: Sequence[str]) -> None:

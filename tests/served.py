@@ -66,8 +66,7 @@ class Served:
 
     def knows(self, requests: Iterable[Request]) -> None:
         """The streams behind the seeds of these requests."""
-        names = [request.stream_name(sample) for request in requests for sample in request.samples]
-        self.names |= {seeds.seed(*name): name for name in names}
+        self.names |= {r.seed(sample): r.stream_name(sample) for r in requests for sample in r.samples}
 
     def answer(self, path: str, body: Json) -> Json:
         chat = path.endswith("/chat/completions")

@@ -1,5 +1,6 @@
 -- metrics: P, E, S, O and the four ratios of Definition 2.3, per pair and data set and over all data sets,
--- at the chosen epsilon and at epsilon = 0 (the paper's counting). 0/0 is null.
+-- at the chosen epsilon and at epsilon = 0 (the paper's counting). 0/0 is null, and so is a count of tested
+-- categories where one was not tested.
 with readings as (
     select pair, dataset, 'chosen' as reading, k, epsilon, category, tested_category from support
     union all
@@ -32,6 +33,8 @@ counted as (
         count(*) filter (where category = 'E') as E,
         count(*) filter (where category = 'S') as S,
         count(*) filter (where category = 'O') as O,
+        count(*) filter (where category = 'E' and tested_category is null) as E_untested,
+        count(*) filter (where category = 'S' and tested_category is null) as S_untested,
         count(*) filter (where tested_category = 'E') as E_tested,
         count(*) filter (where tested_category = 'S') as S_tested
     from readings
@@ -62,7 +65,7 @@ select
     NDR,
     2 * SRR * NDR / nullif(SRR + NDR, 0) as SDS,
     NSCR,
-    E_tested,
-    S_tested
+    if(E_untested = 0, E_tested, null) as E_tested,
+    if(S_untested = 0, S_tested, null) as S_tested
 from ratios
 order by pair, reading desc, dataset = 'all' desc, dataset

@@ -1,32 +1,45 @@
--- pass_at_k: the unbiased estimator 1 - C(n - c, k) / C(n, k) for every power of two, averaged over problems;
--- null where a problem has fewer than k scored samples. Logarithms of the gamma function keep large n exact.
+-- pass_at_k: the share of sequences with a hit among their first k samples, of all those, equally likely, that end
+-- where this problem's ended; averaged over problems. It is unbiased for every k up to the most that was allowed,
+-- whether a problem used it up or stopped early.
+-- Of n samples with c hits, m are free to be in any order, d of them hits: all, but for a stop at a hit the ones
+-- before it (m = n - 1, d = c - 1). Then it is 1 - C(m - k, d) / C(m, d) = 1 - C(m - d, k) / C(m, k).
+-- Beyond m, what stopped early has its hit; what did not has too few scored samples: null.
+-- Logarithms of the gamma function keep large n exact.
 with models as (
-    select pair, dataset, problem_id, 'base' as role, n_base as n, c_base as c from support
+    select pair, dataset, problem_id, k as allowed, 'base' as role, n_base as n, c_base as c, ended_base as ended
+    from support
     union all
-    select pair, dataset, problem_id, 'rlvr' as role, n_rlvr as n, c_rlvr as c from support
+    select pair, dataset, problem_id, k as allowed, 'rlvr' as role, n_rlvr as n, c_rlvr as c, ended_rlvr as ended
+    from support
 ),
 
-bounded as (
-    select *, max(n) over (partition by pair) as most from models
+free as (
+    select
+        *,
+        n - if(ended = 'hit', 1, 0) as m,
+        c - if(ended = 'hit', 1, 0) as d,
+        max(allowed) over (partition by pair) as most
+    from models
 ),
 
 budgets as (
-    select unnest([cast(2 as bigint) ** i for i in range(0, 25)]) as k
+    select unnest(cast($budgets as bigint[])) as k
 ),
 
 estimates as (
     select
-        bounded.*,
+        free.*,
         cast(budgets.k as integer) as k,
         case
-            when budgets.k > n then null
-            when c = 0 then 0
-            when n - c < budgets.k then 1
+            when budgets.k > allowed then null
+            when budgets.k > m then if(ended in ('hit', 'floor'), 1, null)
+            when d = 0 then 0
+            when m - d < budgets.k then 1
             else 1 - exp(
-                lgamma(n - c + 1) - lgamma(n - c - budgets.k + 1) - lgamma(n + 1) + lgamma(n - budgets.k + 1)
+                lgamma(m - d + 1) - lgamma(m - d - budgets.k + 1) - lgamma(m + 1) + lgamma(m - budgets.k + 1)
             )
         end as estimate
-    from bounded
+    from free
     inner join budgets on budgets.k <= most
 )
 

@@ -4,7 +4,8 @@ In:  the first samples of data/completions/ and data/verdicts/, the models.
 Out: data/entropy/{model}/{dataset}.parquet (each sample's mean token entropy, by teacher forcing) and
      data/entropy/answers.parquet (each problem's answer entropy).
 
-Both as in the paper's Appendix B.4, in nats.
+Both as in the paper's Appendix B.4, in nats, over the first `entropy.samples` samples of every problem: the same
+number for all. A problem with fewer has none of these numbers, and its data set no mean.
 """
 
 from __future__ import annotations
@@ -15,23 +16,27 @@ import duckdb
 import pyarrow as pa
 
 from stages import tables
-from stages.models import weights
+from stages.models import has_weights, weights
 from stages.params import Params
-from stages.scoring import PRELOAD, Job, Trace, keep_scores
+from stages.prompts import asked
+from stages.scoring import PRELOAD, Job, Trace, keep_scores, leave_empty
 from stages.work import crew
 
 ROOM = Path(__file__).parent
 ANSWERS = tables.DATA / "entropy" / "answers.parquet"
 
 
-def run(params: Params) -> int:
-    """Score what is not scored yet; return how many samples that were."""
+def run(params: Params) -> tuple[int, list[str]]:
+    """Score what is not scored yet; return how many samples that were, and sentences on what could not be measured."""
     connection = tables.database(params)
-    jobs = [job(params, connection, model, dataset) for model in params.run.models for dataset in params.run.datasets]
+    models = [model for model in params.run.models if has_weights(params, model)]
+    jobs = [job(params, connection, model, dataset) for model in models for dataset in params.run.datasets]
     scored = keep_scores(jobs, tables.ENTROPY, "entropy", crew(params, PRELOAD))
+    silent = leave_empty(params, tables.entropy_path, tables.ENTROPY, "token entropies")
     answers = tables.query(connection, ROOM / "answers.sql", {"samples": params.entropy.samples})
     tables.write(ANSWERS, answers, answers.schema)
-    return scored
+    connection.register("answers", answers)
+    return scored, silent + too_short(params, connection)
 
 
 def job(params: Params, connection: duckdb.DuckDBPyConnection, model: str, dataset: str) -> Job:
@@ -42,8 +47,32 @@ def job(params: Params, connection: duckdb.DuckDBPyConnection, model: str, datas
         tables.entropy_path(model, dataset),
         weights(params, model),
         [{"problem_id": row["problem_id"], "sample": row["sample"]} for row in rows],
-        [Trace(row["question"], row["text"], ended=row["finish"] == "stop") for row in rows],
+        [
+            Trace(asked(params, model, dataset, row["question"]), row["text"], ended=row["finish"] == "stop")
+            for row in rows
+        ],
     )
+
+
+def too_short(params: Params, connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """A sentence for each model and data set with a problem that has too few samples, and the way out."""
+    samples = params.entropy.samples
+    bound = {"models": params.run.models, "samples": samples}
+    return [
+        f"{row['model']} on {row['dataset']}: {row['short']} of {row['problems']} problems have fewer than "
+        f"`entropy.samples` = {samples} samples, so its entropies, average and length are left out; "
+        f"{way_out(params, row['model'], row['dataset'])}."
+        for row in tables.query(connection, ROOM / "short.sql", bound).to_pylist()
+    ]
+
+
+def way_out(params: Params, model: str, dataset: str) -> str:
+    samples = params.entropy.samples
+    if params.k(model, dataset) < samples:
+        return f"raise k to {samples}, or lower `entropy.samples` to {params.k(model, dataset)}"
+    if params.sample.stop_after is not None and params.sample.floor < samples:
+        return f"set `sample.floor` to at least {samples}"
+    return f"draw the rest with `leash sample {model} {dataset}` and `leash verify {model} {dataset}`"
 
 
 def summary(connection: duckdb.DuckDBPyConnection) -> pa.Table:

@@ -1,6 +1,16 @@
--- samples: the first completions of each problem with the prompt that they follow.
+-- samples: the first completions of each problem with the question that they follow. Problems that have fewer, or
+-- stopped before, are left out whole: their numbers could not be used.
+with enough as (
+    select problem_id
+    from verdicts
+    where model = $model and dataset = $dataset and sample < $samples
+    group by problem_id
+    having count(*) = $samples
+)
+
 select completions.problem_id, completions.sample, problems.question, completions.text, completions.finish
 from completions
 inner join problems using (dataset, problem_id)
+inner join enough using (problem_id)
 where completions.model = $model and completions.dataset = $dataset and completions.sample < $samples
 order by completions.problem_id, completions.sample

@@ -4,7 +4,8 @@ In:  the reference traces of the problems, the models, data/support/.
 Out: data/perplexity/{model}/{dataset}.parquet (tokens and total negative log-likelihood of every trace) and
      data/perplexity/by_category.parquet (both models of every pair, by source and category).
 
-Scores do not depend on epsilon: when it changes, only the second table is made anew.
+Scores do not depend on epsilon: when it changes, only the second table is made anew. A model without weights here
+(its completions were imported, or a server has it) scores nothing: its tables are empty.
 """
 
 from __future__ import annotations
@@ -15,22 +16,25 @@ from pathlib import Path
 import pyarrow as pa
 
 from stages import tables
-from stages.models import weights
+from stages.models import has_weights, weights
 from stages.params import Params
-from stages.scoring import PRELOAD, Job, Trace, keep_scores
+from stages.prompts import asked
+from stages.scoring import PRELOAD, Job, Trace, keep_scores, leave_empty
 from stages.work import crew
 
 ROOM = Path(__file__).parent
 BY_CATEGORY = tables.DATA / "perplexity" / "by_category.parquet"
 
 
-def run(params: Params) -> int:
-    """Score what is not scored yet; return how many traces that were."""
-    jobs = [job(params, model, dataset) for model in params.run.models for dataset in params.run.datasets]
+def run(params: Params) -> tuple[int, list[str]]:
+    """Score what is not scored yet; return how many traces that were, and sentences on what could not be scored."""
+    models = [model for model in params.run.models if has_weights(params, model)]
+    jobs = [job(params, model, dataset) for model in models for dataset in params.run.datasets]
     scored = keep_scores(jobs, tables.PERPLEXITY, "perplexity", crew(params, PRELOAD))
+    silent = leave_empty(params, tables.perplexity_path, tables.PERPLEXITY, "perplexities")
     summary = by_category(params)
     tables.write(BY_CATEGORY, summary, summary.schema)
-    return scored
+    return scored, silent
 
 
 def job(params: Params, model: str, dataset: str) -> Job:
@@ -41,7 +45,7 @@ def job(params: Params, model: str, dataset: str) -> Job:
         tables.perplexity_path(model, dataset),
         weights(params, model),
         [{"problem_id": row["problem_id"], "source": source} for row, source, _ in traces],
-        [Trace(row["question"], text, ended=True) for row, _, text in traces],
+        [Trace(asked(params, model, dataset, row["question"]), text, ended=True) for row, _, text in traces],
     )
 
 

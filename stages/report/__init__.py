@@ -86,11 +86,12 @@ def metrics(params: Params, results: Results) -> dict[str, Any]:
         passes = {f"{c['role']}_pass@{c['k']}": c["pass_at_k"] for c in curves if c["pair"] == pair and c["k"] in ends}
         counts = {name: row[name] for name in ("k", "epsilon", "P", "E", "S", "O", "SRR", "NDR", "SDS", "NSCR")}
         found[pair] = {**counts, **passes}
-    entropies = {row["model"]: row for row in results.entropy.to_pylist() if row["dataset"] == "all"}
+    entropies = {row["model"]: row for row in _overall(results.entropy)}
     for pair, numbers in found.items():
         base, rlvr = params.models_of(pair)
         for name in ("token_entropy", "answer_entropy"):
-            numbers[f"base_{name}"], numbers[f"rlvr_{name}"] = entropies[base][name], entropies[rlvr][name]
+            numbers[f"base_{name}"] = entropies.get(base, {}).get(name)
+            numbers[f"rlvr_{name}"] = entropies.get(rlvr, {}).get(name)
     return {pair: {name: write.rounded(value) for name, value in found[pair].items()} for pair in params.run.pairs}
 
 

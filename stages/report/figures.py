@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,10 @@ STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "svg.hashsalt": "leash",  # the same numbers give the same file
 }
+STOPPED = (
+    " Sampling stopped early where the hits sufficed: such a problem is drawn at an estimate, which can lie across a"
+    " line from its category."
+)
 Rows = list[dict[str, Any]]
 
 
@@ -47,7 +52,8 @@ def draw(params: Params, results: Results, folder: Path) -> dict[str, str]:
             lambda: pass_at_k(_of(results.pass_at_k, pair), params.run.datasets, base, rlvr),
         ),
         "support_map": (
-            f"Each problem by its mass of correct completions under {base} and {rlvr}; the lines cut at ε.",
+            f"Each problem by its mass of correct completions under {base} and {rlvr}; the lines cut at ε."
+            + (STOPPED if any("hit" in (row["ended_base"], row["ended_rlvr"]) for row in support) else ""),
             lambda: support_map(support, base, rlvr),
         ),
         "categories": (
@@ -78,8 +84,9 @@ def pass_at_k(rows: Rows, datasets: list[str], base: str, rlvr: str) -> Figure:
     figure, axes = plt.subplots(1, len(panels), figsize=(3.2 * len(panels), 3.0), sharey=True, squeeze=False)
     for ax, dataset in zip(axes[0], panels, strict=True):
         for role, name, colour, marker in (("base", base, BASE, "o"), ("rlvr", rlvr, RLVR, "s")):
-            points = [(r["k"], r["pass_at_k"]) for r in rows if r["dataset"] == dataset and r["role"] == role]
-            ax.plot(*zip(*points, strict=True), color=colour, marker=marker, markersize=3.5, label=name)
+            mine = [r for r in rows if r["dataset"] == dataset and r["role"] == role]
+            values = np.array([r["pass_at_k"] for r in mine], dtype=float)  # null: not a number, and not drawn
+            ax.plot([r["k"] for r in mine], values, color=colour, marker=marker, markersize=3.5, label=name)
         ax.set_xscale("log", base=2)
         ax.set_title("all problems" if dataset == "all" else dataset)
         ax.set_xlabel("k (samples per problem)")
@@ -91,14 +98,16 @@ def pass_at_k(rows: Rows, datasets: list[str], base: str, rlvr: str) -> Figure:
 
 def support_map(rows: Rows, base: str, rlvr: str) -> Figure:
     """Log axes; a mass of zero is drawn at half of what one hit in k would be."""
+    if not rows:
+        return nothing("No problem has enough samples to be categorized.")
     figure, ax = plt.subplots(figsize=(4.6, 4.8))
     floor = 0.5 / max(r["k"] for r in rows)
     jitter = seeds.stream("report", "support_map")
     for category, colour in CATEGORIES.items():
         mine = [r for r in rows if r["category"] == category]
         spread = np.exp(jitter.uniform(-0.12, 0.12, size=(2, len(mine))))  # so that equal points stay visible
-        x = np.minimum(np.array([max(r["mass_base"], floor) for r in mine]) * spread[0], 1)
-        y = np.minimum(np.array([max(r["mass_rlvr"], floor) for r in mine]) * spread[1], 1)
+        x = np.minimum(np.array([place(r, "base", floor) for r in mine]) * spread[0], 1)
+        y = np.minimum(np.array([place(r, "rlvr", floor) for r in mine]) * spread[1], 1)
         label = f"{NAMES[category]} ({len(mine)})"
         ax.scatter(x, y, s=18, color=colour, marker=MARKERS[category], alpha=0.8, label=label, linewidths=1.0)
     cut = max(rows[0]["epsilon"], floor * 1.41)
@@ -109,6 +118,21 @@ def support_map(rows: Rows, base: str, rlvr: str) -> Figure:
     ax.set_xlabel(f"{base}: mass of correct completions (leftmost: none seen)")
     ax.set_ylabel(f"{rlvr}: mass of correct completions (lowest: none seen)")
     ax.legend(loc="upper left", bbox_to_anchor=(0.0, -0.16), ncols=2)
+    return figure
+
+
+def place(row: dict[str, Any], role: str, floor: float) -> float:
+    """Where on an axis a problem is drawn: at its mass; where that is not defined (it stopped at its first hit), at
+    the geometric middle of its interval, but not below one hit in k: it was seen; nothing is drawn below the floor."""
+    mass, low, high = (row[f"{name}_{role}"] for name in ("mass", "low", "high"))
+    return max(float(mass), floor) if mass is not None else max(math.sqrt(low * high), 1 / row["k"])
+
+
+def nothing(sentence: str) -> Figure:
+    """A figure that says why there is nothing to draw."""
+    figure, ax = plt.subplots(figsize=(4.8, 1.2))
+    ax.text(0.5, 0.5, sentence, ha="center", va="center", wrap=True)
+    ax.set_axis_off()
     return figure
 
 
@@ -139,8 +163,10 @@ def comparison(table: pa.Table) -> Figure:
     for at, colour, marker in ((1, BASE, "o"), (k, RLVR, "s")):
         steps = [0, *(r["step"] for r in path)]
         values = [rows[0][f"base_pass@{at}"], *(r[f"rlvr_pass@{at}"] for r in path)]
-        ax.plot(steps, values, color=colour, marker=marker, label=f"pass@{at}")
+        ax.plot(steps, np.array(values, dtype=float), color=colour, marker=marker, label=f"pass@{at}")
         for i, other in enumerate(others):
+            if other[f"rlvr_pass@{at}"] is None:
+                continue
             x = max(steps) * (1.12 + 0.12 * i) + i
             ax.plot([x], [other[f"rlvr_pass@{at}"]], color=colour, marker=marker, markerfacecolor="white")
             if at == k:
@@ -157,8 +183,10 @@ def comparison(table: pa.Table) -> Figure:
 def perplexity(rows: Rows, base: str, rlvr: str) -> Figure:
     found = [r for r in rows if r["dataset"] == "all"]
     sources = list(dict.fromkeys(r["source"] for r in found))
-    figure, axes = plt.subplots(1, max(len(sources), 1), figsize=(3.2 * max(len(sources), 1), 3.0), squeeze=False)
-    for ax, source in zip(axes[0], sources, strict=False):
+    if not sources:
+        return nothing("No reference solution was scored by both models.")
+    figure, axes = plt.subplots(1, len(sources), figsize=(3.2 * len(sources), 3.0), squeeze=False)
+    for ax, source in zip(axes[0], sources, strict=True):
         mine = {r["category"]: r for r in found if r["source"] == source}
         there = [category for category in CATEGORIES if category in mine]
         places = np.arange(len(there))
@@ -175,9 +203,12 @@ def perplexity(rows: Rows, base: str, rlvr: str) -> Figure:
 
 
 def entropy(rows: Rows, pairs: list[tuple[str, str]]) -> Figure:
-    at = {r["model"]: (r["token_entropy"], r["answer_entropy"]) for r in rows if r["dataset"] == "all"}
+    places = {r["model"]: (r["token_entropy"], r["answer_entropy"]) for r in rows if r["dataset"] == "all"}
+    at = {model: both for model, both in places.items() if None not in both}
+    if not at:
+        return nothing("No model has both entropies on every problem.")
     figure, ax = plt.subplots(figsize=(4.8, 3.6))
-    for base, rlvr in pairs:
+    for base, rlvr in ((base, rlvr) for base, rlvr in pairs if base in at and rlvr in at):
         arrow = {"arrowstyle": "->", "color": "#888888", "shrinkA": 5, "shrinkB": 5}
         ax.annotate("", xy=at[rlvr], xytext=at[base], arrowprops=arrow)
     bases = {base for base, _ in pairs}

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from stages import seeds
 from stages.errors import LeashError
 from stages.params import OpenAI as Settings
 from stages.prompts import Prompt
@@ -62,7 +61,7 @@ class OpenAIEngine:
                 yield self._sample(request, sample, decoding)
 
     def _sample(self, request: Request, sample: int, decoding: Decoding) -> Completion:
-        said = self._ask(request.prompt, seeds.seed(*request.stream_name(sample)), decoding)
+        said = self._ask(request.prompt, request.seed(sample), decoding)
         usage = getattr(said, "usage", None)
         if not getattr(said, "choices", None):
             raise LeashError(

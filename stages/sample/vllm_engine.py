@@ -11,14 +11,17 @@ import secrets
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from queue import SimpleQueue
 from typing import Any
 
 from stages.errors import LeashError
 from stages.models import Weights, load_tokenizer
 from stages.params import Vllm
-from stages.prompts import Prompt, token_ids
+from stages.prompts import token_ids
 from stages.sample.engine import Completion, Decoding, Request
+
+PROMPTS = 1024  # whose tokens are remembered
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,7 @@ class Asked:
 class VllmEngine:
     def __init__(self, weights: Weights, settings: Vllm) -> None:
         self.weights, self.settings = weights, settings
-        self.tokenizer = load_tokenizer(weights)
-        self._ids: dict[Prompt, list[int]] = {}
+        self._ids = lru_cache(maxsize=PROMPTS)(partial(token_ids, tokenizer=load_tokenizer(weights)))
         self._asked: SimpleQueue[Asked] = SimpleQueue()
         started: SimpleQueue[BaseException | None] = SimpleQueue()
         threading.Thread(target=self._serve, args=(started,), daemon=True).start()
@@ -54,30 +56,31 @@ class VllmEngine:
             yield from answer
 
     def _serve(self, started: SimpleQueue[BaseException | None]) -> None:
-        """Everything vLLM happens in this thread, from loading on."""
+        """Everything vLLM happens in this thread, from loading on. When it fails, all who wait are told."""
+        running: dict[str, Asked] = {}
         try:
-            llm = self._load()
+            engine = self._load()
+            started.put(None)
+            self._step(engine, running)
         except BaseException as error:
             started.put(error)
-            return
-        started.put(None)
-        running: dict[str, Asked] = {}
+            for group in running.values():
+                group.answers.put(LeashError(f"vLLM failed: {_brief(error)}; what was finished is kept."))
+
+    def _step(self, engine: Any, running: dict[str, Asked]) -> None:
+        """Take what is asked for, and step; wait only where there is nothing to do."""
+        number = 0
         while True:
             while not running or not self._asked.empty():
                 group = self._asked.get()
                 try:
-                    [name] = llm.enqueue(*self._request(group), use_tqdm=False)
+                    engine.add_request(str(number), *self._request(engine, group))
                 except ValueError as error:
                     group.answers.put(LeashError(f"vLLM refuses problem {group.request.problem_id}: {_brief(error)}"))
-                else:
-                    running[name] = group
-            try:
-                outputs = llm.llm_engine.step()
-            except BaseException as error:
-                for group in running.values():
-                    group.answers.put(LeashError(f"vLLM failed: {_brief(error)}; what was finished is kept."))
-                return
-            for output in outputs:
+                    continue
+                running[str(number)] = group
+                number += 1
+            for output in engine.step():
                 if output.finished:
                     group = running.pop(output.request_id)
                     group.answers.put([_completion(group, child) for child in output.outputs])
@@ -101,14 +104,14 @@ class VllmEngine:
             # run that goes on would repeat what it drew before.
             seed=0 if settings.seeds else secrets.randbits(31),
             disable_log_stats=True,
-        )
+        ).llm_engine
 
-    def _request(self, group: Asked) -> tuple[list[dict[str, list[int]]], Any]:
+    def _request(self, engine: Any, group: Asked) -> tuple[Any, Any]:
         from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
 
         request, decoding = group.request, group.decoding
-        if request.prompt not in self._ids:
-            self._ids[request.prompt] = token_ids(request.prompt, self.tokenizer)
+        ids = self._ids(request.prompt)
         params = SamplingParams(
             n=len(group.samples),
             temperature=decoding.temperature,
@@ -116,8 +119,9 @@ class VllmEngine:
             max_tokens=decoding.max_tokens,
             seed=request.seed(group.samples.start) if self.settings.seeds else None,
             logprobs=0 if self.settings.logprobs else None,
+            output_kind=RequestOutputKind.FINAL_ONLY,
         )
-        return [{"prompt_token_ids": self._ids[request.prompt]}], params
+        return engine.renderer.render_cmpl([{"prompt_token_ids": ids}])[0], params
 
 
 def _completion(group: Asked, child: Any) -> Completion:

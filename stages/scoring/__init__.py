@@ -1,6 +1,6 @@
 """Teacher forcing: how a model sees texts that are already there. Shared by perplexity and entropy.
 
-    Trace("compute 3 + 4 :", "\\boxed{ 7 }", ended=True)  ->  Score(tokens=4, nll=0.31, token_entropy=0.12)
+    Trace(Prompt("compute 3 + 4 :"), "\\boxed{ 7 }", ended=True)  ->  Score(tokens=4, nll=0.31, token_entropy=0.12)
 
 Scores are kept until the traces or the weights change.
 """
@@ -8,7 +8,7 @@ Scores are kept until the traces or the weights change.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from stages import disk, tables
-from stages.models import Weights, load
+from stages.models import Weights, has_weights, load
+from stages.params import Params
 from stages.progress import Progress
+from stages.prompts import Prompt
 from stages.work import Crew, spread
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ PRELOAD = ("stages.scoring.scorer",)
 class Trace:
     """A text that follows a prompt; `ended` says that the end-of-text token belongs to it."""
 
-    prompt: str
+    prompt: Prompt
     text: str
     ended: bool
 
@@ -91,6 +93,19 @@ def keep_scores(jobs: Sequence[Job], schema: pa.Schema, what: str, crew: Crew) -
         table = pa.Table.from_pylist(rows) if rows else schema.empty_table()
         tables.write(job.path, table, schema, note={"made_from": job.made_from})
     return total
+
+
+def leave_empty(params: Params, path_of: Callable[[str, str], Path], schema: pa.Schema, what: str) -> list[str]:
+    """Write empty tables for the models that have no weights here; return a sentence on each of them."""
+    silent = [model for model in params.run.models if not has_weights(params, model)]
+    for model in silent:
+        for dataset in params.run.datasets:
+            tables.write(path_of(model, dataset), schema.empty_table(), schema)
+    return [
+        f"{model} has no weights here, so its {what} are left out; give `models.{model}` a `path` or a `hub` id to "
+        f"have them."
+        for model in silent
+    ]
 
 
 def units_of(job: Job) -> Iterator[Unit]:

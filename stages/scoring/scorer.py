@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from stages.prompts import token_ids
 from stages.scoring import Score, Trace
 
 ROWS = 128  # traces in one forward pass
@@ -31,7 +32,7 @@ class Scorer:
         return [scores[i] for i in range(len(rows))]
 
     def _ids(self, trace: Trace) -> tuple[list[int], list[int]]:
-        asked = self.tokenizer(trace.prompt)["input_ids"]
+        asked = token_ids(trace.prompt, self.tokenizer)
         told = self.tokenizer(trace.text, add_special_tokens=False)["input_ids"]
         return asked, told + ([self.tokenizer.eos_token_id] if trace.ended else [])
 

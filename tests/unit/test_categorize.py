@@ -26,12 +26,12 @@ def support(counts: list[tuple[int, int, int, int]], epsilon: float = 0.0, k: in
             "problem_id": f"p{i:04d}",
             "k": k or n_base,
             "epsilon": epsilon,
-            "drawn_base": n_base,
             "n_base": n_base,
             "c_base": c_base,
-            "drawn_rlvr": n_rlvr,
+            "ended_base": "k" if n_base >= (k or n_base) else None,
             "n_rlvr": n_rlvr,
             "c_rlvr": c_rlvr,
+            "ended_rlvr": "k" if n_rlvr >= (k or n_base) else None,
         }
         for i, (n_base, c_base, n_rlvr, c_rlvr) in enumerate(counts)
     ]
@@ -115,7 +115,7 @@ def test_pass_at_k_loses_no_precision_at_16384() -> None:
 
 
 def test_pass_at_k_is_null_where_samples_are_too_few() -> None:
-    found = curve(support([(8, 1, 8, 1), (4, 1, 8, 1)], k=4), "base")
+    found = curve(support([(8, 1, 8, 1), (4, 1, 8, 1)], k=8), "base")
     assert found[4] is not None
     assert found[8] is None
 

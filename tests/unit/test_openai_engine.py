@@ -100,8 +100,7 @@ def test_a_completion_that_is_cut_off_says_so(served: Served) -> None:
 def test_each_sample_is_one_request_with_a_seed_of_its_own(served: Served) -> None:
     asked = requests(2, range(10))
     list(engine_for(served).complete(asked, PLAIN))
-    names = [request.stream_name(sample) for request in asked for sample in request.samples]
-    assert [body["seed"] for body in served.bodies] == [seeds.seed(*name) for name in names]
+    assert [body["seed"] for body in served.bodies] == [r.seed(sample) for r in asked for sample in r.samples]
     assert len({body["seed"] for body in served.bodies}) == 20
     assert all(0 <= body["seed"] < 2**63 and body["n"] == 1 for body in served.bodies)
 

@@ -7,17 +7,18 @@ import torch
 
 from stages import fetch, models, perplexity, tables
 from stages.params import Params
+from stages.prompts import Prompt
 from stages.scoring import Trace, keep_scores
 from stages.scoring.scorer import Scorer
 from stages.work import Crew
 from tests.conftest import ROOT
 
 TRACES = [
-    Trace("compute 3 + 4 :", r"3 + 4 = 7 , \boxed{ 7 }", ended=True),
-    Trace("compute 3 + 4 :", r"\boxed{ 7 }", ended=False),
-    Trace("make 21 from 3 8 1 :", r"\boxed{ ( 8 - 1 ) * 3 }", ended=True),
-    Trace("make 21 from 3 8 1 :", "", ended=True),
-    Trace("make 21 from 3 8 1 :", "", ended=False),
+    Trace(Prompt("compute 3 + 4 :"), r"3 + 4 = 7 , \boxed{ 7 }", ended=True),
+    Trace(Prompt("compute 3 + 4 :"), r"\boxed{ 7 }", ended=False),
+    Trace(Prompt("make 21 from 3 8 1 :"), r"\boxed{ ( 8 - 1 ) * 3 }", ended=True),
+    Trace(Prompt("make 21 from 3 8 1 :"), "", ended=True),
+    Trace(Prompt("make 21 from 3 8 1 :"), "", ended=False),
 ]
 
 
@@ -26,7 +27,7 @@ def test_scores_equal_the_direct_computation(model: str) -> None:
     weights = models.Weights(model, str(ROOT / "models" / model), None, "float32")
     network, tokenizer = models.load(weights)
     for trace, score in zip(TRACES, Scorer(network, tokenizer).score(TRACES), strict=True):
-        asked = tokenizer(trace.prompt)["input_ids"]
+        asked = tokenizer(trace.prompt.user)["input_ids"]
         told = tokenizer(trace.text, add_special_tokens=False)["input_ids"]
         told += [tokenizer.eos_token_id] if trace.ended else []
         with torch.inference_mode():
@@ -45,4 +46,7 @@ def test_scores_are_kept_until_something_changes(project: Params) -> None:
     assert keep_scores([job], tables.PERPLEXITY, "test", Crew()) == 0
     other = perplexity.job(project, "rlvr", "chain")
     assert other.made_from != job.made_from
+    instructed = project.datasets["chain"].model_copy(update={"instruction": "Think first."})
+    asked = project.model_copy(update={"datasets": {**project.datasets, "chain": instructed}})
+    assert not perplexity.job(asked, "base", "chain").done
     assert tables.read(job.path, tables.PERPLEXITY, "").num_rows == 8

@@ -1,0 +1,170 @@
+"""From verdicts to the page where something is missing: samples after an early stop, weights, whole runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from stages import categorize, entropy, fetch, perplexity, report, tables
+from stages.cli import main
+from stages.params import Params
+from stages.report import figures
+from tests.conftest import small, write_params
+
+TABLES = ("metrics", "pass_at_k", "comparison", "perplexity", "entropy")
+FIGURES = ("pass_at_k", "support_map", "categories", "comparison", "perplexity", "entropy")
+IMPORTED: dict[str, Any] = {"models": {"base": {"engine": "import"}, "rlvr": {"engine": "import"}}}
+
+
+def sampled(params: Params, samples: int = 16) -> None:
+    """The real problems, each with completions of which some are right: none of the first problem's, all of the
+    second's, and so on in turn."""
+    stream = np.random.default_rng(7)
+    for dataset in params.run.datasets:
+        fetch.run(params, dataset)
+        problems = tables.read(tables.problems_path(dataset), tables.PROBLEMS, "")["problem_id"].to_pylist()
+        for model in params.run.models:
+            drawn = [
+                {"problem_id": name, "sample": i, "correct": bool(stream.random() < (0, 1, 0.1, 0.5)[j % 4])}
+                for j, name in enumerate(problems)
+                for i in range(samples)
+            ]
+            write(params, model, dataset, drawn)
+
+
+def write(params: Params, model: str, dataset: str, drawn: Sequence[dict[str, Any]]) -> None:
+    completion = {"text": r"\boxed{ 7 }", "tokens": 4, "finish": "stop", "logprob": None}
+    rows = [{**row, **completion} for row in drawn]
+    place = tables.completions_folder(model, dataset) / "a.parquet"
+    tables.write(place, tables.table(rows, tables.COMPLETIONS), tables.COMPLETIONS)
+    verdicts = [
+        {**row, "answer": "7", "answer_class": str(row["correct"]), "score": float(row["correct"]), "status": "ok"}
+        for row in drawn
+    ]
+    place = tables.verdicts_folder(model, dataset) / "a.parquet"
+    tables.write(place, tables.table(verdicts, tables.VERDICTS), tables.VERDICTS)
+
+
+def reported(params: Params) -> tuple[dict[str, Any], list[str]]:
+    """The metrics of the pair, and what the entropy stage has to say, after all stages from categorize on."""
+    categorize.run(params)
+    perplexity.run(params)
+    _, sentences = entropy.run(params)
+    report.run(params)
+    for name in TABLES:
+        assert (Path("reports/tables") / f"{name}.md").read_text().startswith("| ")
+    for name in FIGURES:
+        assert (Path("reports/figures") / f"{name}.svg").stat().st_size > 1000
+    assert "pass@1" in report.headline()
+    return json.loads(Path("reports/metrics.json").read_text())["rlvr"], sentences
+
+
+def test_an_adaptive_run_is_reported_as_the_full_one_would_be(project: Params) -> None:
+    """The full run is on disk; categories are its own, and what an early stop leaves unknown is a dash."""
+    sampled(project)
+    full, sentences = reported(project)
+    assert sentences == []
+    params = write_params(Path(), small(sample={"k": 16, "stop_after": 1}))
+    metrics, sentences = reported(params)
+    assert [metrics[name] for name in "kPESO"] == [full[name] for name in "kPESO"]
+    assert metrics["rlvr_pass@16"] == full["rlvr_pass@16"]
+    assert metrics["base_token_entropy"] is metrics["rlvr_answer_entropy"] is None
+    assert full["base_token_entropy"] > 0
+    assert "fewer than `entropy.samples` = 4 samples" in sentences[0]
+    assert sentences[0].endswith("set `sample.floor` to at least 4.")
+    overall = Path("reports/tables/entropy.md").read_text().splitlines()[2]
+    assert overall.startswith("| base | all | 10 | 1 | – | – | – | – |")
+    assert "stopped early" in Path("reports/index.html").read_text()
+
+
+def test_a_floor_brings_the_entropies_of_the_full_run_back(project: Params) -> None:
+    sampled(project)
+    full, _ = reported(project)
+    metrics, sentences = reported(write_params(Path(), small(sample={"k": 16, "stop_after": 1, "floor": 4})))
+    assert sentences == []
+    for name in ("base_token_entropy", "rlvr_token_entropy", "base_answer_entropy", "rlvr_answer_entropy"):
+        assert metrics[name] == full[name]
+
+
+def test_no_forward_pass_for_what_cannot_be_used(project: Params) -> None:
+    """Token entropies are those of problems with enough samples alone: the ones that never stopped in time."""
+    sampled(project)
+    scored, _ = entropy.run(write_params(Path(), small(sample={"k": 16, "stop_after": 1})))
+    found = tables.database(project).sql("select count(*), count(distinct (model, dataset, problem_id)) from entropy")
+    samples, problems = found.fetchall()[0]
+    assert samples == scored == 4 * problems
+    assert 0 < problems < 20
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"sample": {"k": 16}, "entropy": {"samples": 32}}, "raise k to 32, or lower `entropy.samples` to 16."),
+        ({"sample": {"k": 32}, "entropy": {"samples": 32}}, "draw the rest with `leash sample base chain` and"),
+        ({"sample": {"k": 32, "stop_after": 1}, "entropy": {"samples": 32}}, "set `sample.floor` to at least 32."),
+    ],
+)
+def test_too_few_samples_for_entropies_get_the_way_out(
+    project: Params, changes: dict[str, dict[str, Any]], sentence: str
+) -> None:
+    sampled(project)
+    write_params(Path(), small(**changes))
+    done = CliRunner().invoke(main, ["entropy"])
+    assert done.exit_code == 0
+    assert "base on chain: 4 of 4 problems have fewer than `entropy.samples` = 32 samples" in done.stderr
+    assert sentence in done.stderr
+    assert done.stdout.endswith("0 samples scored.\n")
+
+
+def test_models_without_weights_have_everything_but_scores(project: Params, capsys: pytest.CaptureFixture[str]) -> None:
+    """Imported completions: categories, pass@k and answer entropies, and empty tables of what only weights can say."""
+    sampled(project)
+    full, _ = reported(project)
+    params = write_params(Path(), small(**IMPORTED))
+    capsys.readouterr()
+    metrics, sentences = reported(params)
+    assert "base has no weights here, so its perplexities are left out; give `models.base`" in capsys.readouterr().err
+    assert [s.partition(";")[0] for s in sentences] == [
+        f"{model} has no weights here, so its token entropies are left out" for model in ("base", "rlvr")
+    ]
+    scores = ("base_token_entropy", "rlvr_token_entropy")
+    assert [metrics[name] for name in scores] == [None, None]
+    assert {name: value for name, value in metrics.items() if name not in scores} == {
+        name: value for name, value in full.items() if name not in scores
+    }
+    assert tables.read(tables.perplexity_path("base", "chain"), tables.PERPLEXITY, "").num_rows == 0
+    assert tables.read(tables.entropy_path("rlvr", "make"), tables.ENTROPY, "").num_rows == 0
+
+
+def test_weights_on_one_side_only(project: Params) -> None:
+    sampled(project)
+    raw = small()
+    raw["models"]["rlvr"] = {"engine": "import"}
+    metrics, _ = reported(write_params(Path(), raw))
+    assert metrics["base_token_entropy"] > 0
+    assert metrics["rlvr_token_entropy"] is None
+    assert metrics["rlvr_answer_entropy"] > 0
+
+
+def test_a_run_cut_short_is_reported(project: Params) -> None:
+    """No problem has its k samples yet: nothing is categorized, and the report says so."""
+    sampled(project, samples=3)
+    assert len(categorize.run(project)) == 10
+    metrics, sentences = reported(project)
+    assert [metrics[name] for name in "PESO"] == [0, 0, 0, 0]
+    assert metrics["base_pass@1"] is not None
+    assert len(sentences) == 4
+
+
+def test_a_problem_without_a_mass_has_its_place_on_the_map() -> None:
+    row = {"k": 1024, "mass_base": None, "low_base": 0.01, "high_base": 0.25}
+    assert figures.place(row, "base", floor=0.5 / 1024) == pytest.approx(0.05)
+    late = {"k": 1024, "mass_base": None, "low_base": 2.5e-5, "high_base": 3.6e-3}
+    assert figures.place(late, "base", floor=0.5 / 1024) == 1 / 1024  # seen once: not where `none seen` is
+    assert figures.place({**row, "mass_base": 0.0, "low_base": 0.0}, "base", floor=0.5 / 1024) == 0.5 / 1024
