@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -49,7 +50,7 @@ class Ledger:
         self.folder = folder
         self._places: dict[str, int] = {}
         self._waiting: list[Completion] = []
-        self._part_written = time.monotonic()
+        self._part_written = -math.inf  # the first samples of a run are on disk at once
         self._lock: int | None = None
 
     def open(

@@ -262,7 +262,7 @@ def test_a_hit_too_few_would_change_categories(chain: Params) -> None:
 
 def test_a_stop_that_could_change_a_category_is_refused(tmp_path: Path) -> None:
     """29 of 100 is not above 0.29, though 0.29 * 100 is below 29 in floating point."""
-    with pytest.raises(LeashError, match="takes 30 hits; set it to 30 or more"):
+    with pytest.raises(LeashError, match="takes 30 hits in 100; set it to 30 or more"):
         write_params(tmp_path, small(sample={"k": 100, "stop_after": 29}, categorize={"epsilon": 0.29}))
     write_params(tmp_path, small(sample={"k": 100, "stop_after": 30}, categorize={"epsilon": 0.29}))
     with pytest.raises(LeashError, match="takes 3 hits"):
