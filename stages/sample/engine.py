@@ -58,7 +58,7 @@ class Completion:
     problem_id: str
     sample: int
     text: str
-    tokens: int
+    tokens: int | None
     finish: str  # stop, length
     logprob: float | None
 
