@@ -85,8 +85,11 @@ def run(
     says = _agreed(surveys)
     manifest = {} if replace else ledger.manifest()
     entries = _entries(surveys, manifest.get("sources", []), _next_numbers(manifest, ledger), f"{model} on {dataset}")
-    new = _write(ledger, problems, surveys, entries, _fingerprint(manifest, says), replace)
-    there = {problem: len(samples) for problem, samples in ledger.have().items()}
+    try:
+        new = _write(ledger, problems, surveys, entries, _fingerprint(manifest, says), replace)
+        there = {problem: len(samples) for problem, samples in ledger.have().items()}
+    finally:
+        ledger.close()
     return Imported(model, dataset, problems, surveys, there, new)
 
 

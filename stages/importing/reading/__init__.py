@@ -17,7 +17,7 @@ from typing import Any
 from stages.errors import LeashError
 from stages.importing.reading import jsonl, lighteval, lm_eval, nemo_skills, qwen_math, reasoning_gym
 from stages.importing.reading.record import Record, listing
-from stages.importing.reading.rows import Row, content_hash, rows
+from stages.importing.reading.rows import Row, content_hash, rows_of
 
 # In the order in which they are tried: the first whose fields a row has is its format.
 FORMATS: dict[str, Any] = {
@@ -55,7 +55,7 @@ def records(source: Source) -> Iterator[Record]:
 
 
 def first_row(file: Path) -> Row:
-    first = next(rows(file, reasoning_gym.flattened), None)
+    first = next(rows_of(file, reasoning_gym.flattened), None)
     if first is None:
         raise LeashError(f"{file} is empty: there is no completion in it.")
     return first
@@ -88,7 +88,7 @@ def _chosen(file: Path, where: Where) -> Iterator[Row]:
     """The rows that meet every condition, of which there must be one."""
     seen: dict[str, set[str]] = {name: set() for name in where}
     fields, found = [], False
-    for row in rows(file, reasoning_gym.flattened):
+    for row in rows_of(file, reasoning_gym.flattened):
         fields = list(row.fields)
         values = {name: _shown(_value(row.fields, name)) for name in where}
         if all(values[name] in wanted for name, wanted in where.items()):

@@ -32,7 +32,7 @@ class Row(NamedTuple):
     fields: dict[str, Any]
 
 
-def rows(file: Path, flattened: Callable[[dict[str, Any]], Iterator[dict[str, Any]]]) -> Iterator[Row]:
+def rows_of(file: Path, flattened: Callable[[dict[str, Any]], Iterator[dict[str, Any]]]) -> Iterator[Row]:
     """Every row of a file. `flattened` gives those of a JSON document that is one object."""
     if not file.is_file():
         raise LeashError(f"There is no file {file}; is its name misspelt?")
