@@ -20,13 +20,14 @@ from typing import Any
 
 from stages import disk, tables
 from stages.errors import LeashError
-from stages.importing.problems import Problems, brief
+from stages.importing.problems import Problems
 from stages.importing.reading import Source, conditions, first_row, jsonl, recognised, records
-from stages.importing.reading.record import Record, listing
+from stages.importing.reading.record import Record, brief, listing
 from stages.params import Params
 from stages.sample.engine import Completion
 from stages.sample.ledger import Ledger
 from stages.verify import graders
+from stages.verify.extract import extract
 
 ENGINE = "import"
 FIRST = 200  # records of a file that show whether its questions stand in a prompt template
@@ -42,6 +43,7 @@ class Surveyed:
     counts: Counter[str] = field(default_factory=Counter)
     scored: int = 0
     correct: int = 0
+    unanswered: int = 0  # where verify will find no answer
     says: dict[str, str] = field(default_factory=dict)
 
     def entry(self, first: Mapping[str, int]) -> dict[str, Any]:
@@ -154,12 +156,15 @@ def _survey(source: Source, problems: Problems) -> Surveyed:
         if record.sample is not None:
             _take_once(taken, problem, record)
         survey.counts[problem] += len(record.completions)
+        survey.unanswered += sum(extract(completion.text) is None for completion in record.completions)
         scores = [completion.score for completion in record.completions if completion.score is not None]
         survey.scored += len(scores)
         survey.correct += sum(score >= 1 for score in scores)
         _note_said(survey, record)
     if lacking:
         raise LeashError(_lacking(lacking, source, problems))
+    if not survey.counts.total():
+        raise LeashError(f"{source.file} has {survey.rows:,} rows, but no completion in them.")
     return survey
 
 

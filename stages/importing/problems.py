@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from stages.errors import LeashError
-from stages.importing.reading.record import Record
+from stages.importing.reading.record import Record, brief
 
 FEWEST = 3  # questions that show a template: fewer may share a frame by chance
 
@@ -135,12 +135,6 @@ class Problems:
 
 def normal(text: str) -> str:
     return " ".join(text.split())
-
-
-def brief(text: str) -> str:
-    """The beginning of a question, for a sentence."""
-    line = normal(text)
-    return line if len(line) <= 80 else f"{line[:79]}…"
 
 
 def spellings(gold: Sequence[str]) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stages.importing import ENGINE, Imported
-from stages.importing.problems import brief
+from stages.importing.reading.record import brief
 
 
 def sentences(imported: Imported) -> Iterator[str]:
@@ -16,6 +16,11 @@ def sentences(imported: Imported) -> Iterator[str]:
             f"{survey.source.file}: {survey.source.format}, {survey.rows:,} rows, {len(survey.counts):,} problems, "
             f"{samples:,} completions{score}{_share(survey.correct, survey.scored)}."
         )
+        if survey.unanswered > samples / 2:
+            yield (
+                f"In {survey.unanswered:,} of them there is no \\boxed{{}}, where verify looks for the answer: it will "
+                f"count them as unanswered."
+            )
     yield from _problems(imported)
     yield _held(imported)
     yield from _params(imported)

@@ -248,6 +248,7 @@ def test_a_file_that_is_no_file_of_completions(kind: str, folder: Path) -> None:
         ({"question": "?", "text": ""}, "line 2 has no gold answer"),
         ({"question": " ", "answer": "1", "text": ""}, "line 2 has no question"),
         ({"question": "?", "answer": "1", "completions": "abc"}, "line 2: completions is a str, not a list"),
+        ({**OWN, "tokens": 2**31}, "line 2: tokens is 2147483648, not a whole number"),
         ({**OWN, "tokens": -1}, "line 2: tokens is -1, not a whole number"),
         ({**OWN, "tokens": [1, 2]}, "line 2: tokens has 2 entries for 1 completions"),
         ({**OWN, "logprob": "low"}, "line 2: logprob is 'low', not a number"),
@@ -285,6 +286,21 @@ def test_a_line_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stages.importing.reading.rows.LONGEST_LINE", 200)
     with pytest.raises(LeashError, match=r"a\.jsonl, line 2 is longer than 200 bytes"):
         run(lines("a.jsonl", OWN, {**OWN, "text": "x" * 300}))
+
+
+def test_rows_without_any_completion() -> None:
+    with pytest.raises(LeashError, match=r"a\.jsonl has 1 rows, but no completion in them"):
+        run(lines("a.jsonl", {**RESULT, "error": "no answer from the server", "completions": []}))
+    done = run(lines("b.jsonl", RESULT, {**RESULT, "question": "Sort 3 2 1.", "completions": []}))
+    assert done.there == {"d-00000": 1}  # the other one is a problem that has none
+    assert len(problems()) == 2
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.json.gz"])
+def test_json_that_is_lines_all_the_same(name: str) -> None:
+    assert len(read(lines(name, *exam()))) == 5
+    assert len(read(lines(name, exam()))) == 5
+    assert len(read(lines(name, OWN))) == 1
 
 
 @pytest.mark.parametrize(
@@ -444,8 +460,15 @@ def test_the_stages_of_an_imported_pair(folder: Path) -> None:
     assert importing.held(params, "m", "d") == 5
 
 
+def test_answers_that_verify_will_not_see_are_announced() -> None:
+    lines("a.jsonl", RESULT)
+    done = CliRunner().invoke(main, ["import", "a.jsonl", "--model", "m", "--dataset", "d"])
+    assert "In 1 of them there is no \\boxed{}, where verify looks for the answer" in done.output
+
+
 def test_what_the_command_says() -> None:
-    lines("a.jsonl", QWEN, {**QWEN, "question": "And y?", "code": ["c"], "score": [True]})
+    boxed = [r"\boxed{1}", r"\boxed{204}"]
+    lines("a.jsonl", {**QWEN, "code": boxed}, {**QWEN, "question": "And y?", "code": boxed[1:], "score": [True]})
     done = CliRunner().invoke(main, ["import", "a.jsonl", "--model", "m", "--dataset", "d"])
     assert done.output == (
         "a.jsonl: qwen-math, 2 rows, 2 problems, 3 completions; recorded as correct: 2 of 3 (66.7%).\n"

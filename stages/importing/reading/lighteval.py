@@ -79,7 +79,8 @@ def _recorded(where: str, told: list[Any], tokens: Any, metrics: Any) -> list[Re
 
 
 def _literal(value: Any) -> Any:
-    if not isinstance(value, str):
+    """A list or a mapping that was written as text."""
+    if not isinstance(value, str) or not value.startswith(("[", "{")):
         return value
     try:
         return ast.literal_eval(value)

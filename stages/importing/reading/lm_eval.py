@@ -35,8 +35,9 @@ def records(rows: Iterable[Row]) -> Iterator[Record]:
 def _record(row: Row) -> Record:
     prompt, settings = _arguments(row.fields.get("arguments"))
     told = _responses(row)
-    metrics = row.fields.get("metrics") or []
-    right = scores(row.fields.get(metrics[0] if metrics else "exact_match"), len(told))
+    metrics = row.fields.get("metrics")
+    metric = str(metrics[0]) if isinstance(metrics, list) and metrics else "exact_match"
+    right = scores(row.fields.get(metric), len(told))
     return Record(
         row.where,
         _question(row, prompt),
@@ -78,5 +79,9 @@ def _target(target: Any) -> Any:
             several = ast.literal_eval(target)
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             return target
-        return several if several and all(isinstance(gold, str) for gold in several) else target
+        return (
+            several
+            if isinstance(several, list) and several and all(isinstance(gold, str) for gold in several)
+            else target
+        )
     return target

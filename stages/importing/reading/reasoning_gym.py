@@ -53,9 +53,10 @@ def _recorded(completion: Any, where: str) -> Recorded:
 def flattened(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The rows of the JSON of a run or of a data set; any other object is a row itself."""
     if isinstance(document.get("categories"), list):
-        above = {"_model": document.get("metadata", {}).get("model"), "_meta": document.get("metadata")}
-        for category in document["categories"]:
-            for dataset in category.get("datasets", []):
+        told = document.get("metadata")
+        above = {"_model": told.get("model"), "_meta": told} if isinstance(told, dict) else {}
+        for category in _objects(document["categories"]):
+            for dataset in _objects(category.get("datasets")):
                 yield from _results(dataset, {**above, "_category": category.get("name")})
     elif isinstance(document.get("results"), list):
         yield from _results(document, {"_model": document.get("model"), "_category": document.get("category")})
@@ -66,6 +67,10 @@ def flattened(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _results(dataset: dict[str, Any], above: dict[str, Any]) -> Iterator[dict[str, Any]]:
     name = dataset.get("name") or dataset.get("dataset_name")
     told = {**above, "_dataset": name, "_config": dataset.get("config")}
-    for index, result in enumerate(dataset.get("results", [])):
-        own = {key: value for key, value in told.items() if value is not None}
-        yield {**own, "_idx": index, **result} if isinstance(result, dict) else result
+    own = {key: value for key, value in told.items() if value is not None}
+    for index, result in enumerate(_objects(dataset.get("results"))):
+        yield {**own, "_idx": index, **result}
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

@@ -6,7 +6,6 @@ place it was found at.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -64,6 +63,12 @@ def listing(names: Any, most: int = 12) -> str:
     return ", ".join(shown[:most]) + (", …" if len(shown) > most else "") or "none"
 
 
+def brief(value: str) -> str:
+    """The beginning of a text in one line, for a sentence."""
+    line = " ".join(value.split())
+    return line if len(line) <= 80 else f"{line[:79]}…"
+
+
 def text(value: Any, where: str, name: str) -> str:
     if not isinstance(value, str):
         kind = "null" if value is None else f"a {type(value).__name__}"
@@ -101,21 +106,23 @@ def count(value: Any, where: str, name: str) -> int | None:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST:
-        raise LeashError(f"{where}: {name} is {value!r}, not a whole number from 0 up.")
+        raise LeashError(f"{where}: {name} is {brief(repr(value))}, not a whole number from 0 up.")
     return value
 
 
 def number(value: Any, where: str, name: str) -> float | None:
     if value is None:
         return None
-    if not isinstance(value, int | float) or not math.isfinite(value):
-        raise LeashError(f"{where}: {name} is {value!r}, not a number.")
-    return float(value)
+    if (real := score(value)) is None:
+        raise LeashError(f"{where}: {name} is {brief(repr(value))}, not a number.")
+    return real
 
 
 def score(value: Any) -> float | None:
     """Recorded scores are told to the user and nothing more: one that is no number is left out."""
-    return float(value) if isinstance(value, bool | int | float) and math.isfinite(value) else None
+    if not isinstance(value, bool | int | float):
+        return None
+    return float(value) if -LARGEST <= value <= LARGEST else None  # a NaN is not
 
 
 def scores(value: Any, size: int) -> Sequence[float | None]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import os
 import zlib
 from collections.abc import Callable, Iterator
 from io import BufferedIOBase
@@ -36,6 +37,8 @@ def rows_of(file: Path, flattened: Callable[[dict[str, Any]], Iterator[dict[str,
     """Every row of a file. `flattened` gives those of a JSON document that is one object."""
     if not file.is_file():
         raise LeashError(f"There is no file {file}; is its name misspelt?")
+    if not os.access(file, os.R_OK):
+        raise LeashError(f"{file} may not be read by you; change its permissions.")
     if is_parquet(file):
         return _parquet_rows(file)
     return _document_rows(file, flattened) if _is_document(file) else _line_rows(file)
@@ -64,14 +67,23 @@ def _opened(file: Path) -> BufferedIOBase:
 
 
 def _is_document(file: Path) -> bool:
-    """One JSON value over many lines, rather than one a line."""
-    if ".json" in file.suffixes:
-        return True
+    """One JSON value over many lines, or alone in a .json, rather than one a line."""
     with _opened(file) as stream:
         try:
-            return stream.readline(LONGEST_LINE).strip() in (b"[", b"{")
+            first, second = stream.readline(LONGEST_LINE).strip(), stream.readline(LONGEST_LINE).strip()
         except DAMAGED:
             return False  # told with its line by whoever reads the lines
+    if first in (b"[", b"{"):
+        return True
+    return ".json" in file.suffixes and not (second and _is_json(first))
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _line_rows(file: Path) -> Iterator[Row]:
