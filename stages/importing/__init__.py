@@ -96,15 +96,30 @@ def run(
 
 
 def held(params: Params, model: str, dataset: str) -> int:
-    """How many imported samples of a model on a data set there are."""
+    """How many imported samples of a model on a data set there are: all that its sources gave."""
     ledger = Ledger(tables.completions_folder(model, dataset))
     samples = sum(len(numbers) for numbers in ledger.have().values())
-    if not samples or ledger.manifest().get("fingerprint", {}).get("engine") != ENGINE:
+    manifest = ledger.manifest()
+    sources = manifest.get("sources", [])
+    given = sum(stop - first for source in sources for first, stop in map(_span, source["numbers"].values()))
+    if 0 < samples < given:
+        files = listing(source["file"] for source in sources)
+        raise LeashError(
+            f"{given - samples:,} of the {given:,} completions imported for {model} on {dataset} are lacking: an "
+            f"import was cut short or a file damaged; import again ({files})."
+        )
+    if not samples or manifest.get("fingerprint", {}).get("engine") != ENGINE:
         raise LeashError(
             f"The engine of {model} is import, but there are no imported completions of it on {dataset}; bring them in "
             f"with `leash import FILE --model {model} --dataset {dataset}`."
         )
     return samples
+
+
+def _span(numbers: str) -> tuple[int, int]:
+    """The first sample number of a source and the one after its last, as its entry has them: `0-50`."""
+    first, _, stop = numbers.partition("-")
+    return int(first), int(stop)
 
 
 def _check_names(model: str, dataset: str) -> None:
@@ -133,6 +148,11 @@ def _problems(model: str, dataset: str, grader: str | None, replace: bool) -> Pr
     problems = Problems(dataset, rows, grader or (rows[0]["grader"] if rows else "math"))
     if rows and replace and problems.grows and not _others(model, dataset):
         return Problems(dataset, [], problems.grader)
+    if rows and grader not in (None, rows[0]["grader"]):
+        raise LeashError(
+            f"The problems of {dataset} are there and have the grader {rows[0]['grader']}; change it in params.yaml "
+            f"(`datasets.{dataset}.grader`) and leave --grader out."
+        )
     return problems
 
 
@@ -212,7 +232,7 @@ def _next_numbers(manifest: Mapping[str, Any], ledger: Ledger) -> dict[str, int]
             free[problem] = int(max(samples)) + 1
     for source in manifest.get("sources", []):
         for problem, numbers in source["numbers"].items():
-            free[problem] = max(free.get(problem, 0), int(numbers.partition("-")[2]))
+            free[problem] = max(free.get(problem, 0), _span(numbers)[1])
     return free
 
 
@@ -230,7 +250,7 @@ def _entries(
                 f"anew with --replace."
             )
         if not same:
-            free.update({p: int(numbers.partition("-")[2]) for p, numbers in entry["numbers"].items()})
+            free.update({p: _span(numbers)[1] for p, numbers in entry["numbers"].items()})
         entries.append(same or entry)
     return entries
 
@@ -275,7 +295,7 @@ def _write(
 
 def _completions(source: Source, problems: Problems, numbers: Mapping[str, str]) -> Iterator[Completion]:
     """The samples of a source with their numbers: those of its entry, in the order met."""
-    free = {problem: int(span.partition("-")[0]) for problem, span in numbers.items()}
+    free = {problem: _span(span)[0] for problem, span in numbers.items()}
     for record in records(source):
         problem = problems.place(record)
         assert problem is not None

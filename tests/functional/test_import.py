@@ -42,9 +42,12 @@ def test_an_imported_pair_goes_through_the_dag(tmp_path: Path) -> None:
     for model, hits in {"mine": (4, 1, 0, 0), "tuned": (4, 0, 2, 0)}.items():
         write(folder / f"{model}.jsonl", dict(zip(GOLD, hits, strict=True)))
         shell("leash", "import", f"{model}.jsonl", "--model", model, "--dataset", "exam", cwd=folder)
-    assert ran(shell("dvc", "repro", "categorize", cwd=folder)) == ["fetch", "sample", "verify", "categorize"]
+    stages = ["fetch", "sample", "verify", "categorize", "perplexity", "entropy", "report"]
+    assert ran(shell("dvc", "repro", cwd=folder)) == stages
     assert categories(folder) == [("P", 4, 4), ("S", 1, 0), ("E", 0, 2), ("O", 0, 0)]
-    assert ran(shell("dvc", "repro", "categorize", cwd=folder)) == []
+    metrics = json.loads((folder / "reports" / "metrics.json").read_text())["tuned"]
+    assert [metrics[name] for name in "PESO"] == [1, 1, 1, 1]
+    assert ran(shell("dvc", "repro", cwd=folder)) == []
 
     # More completions of one model: they are added to those there, and only what hangs on them runs again.
     write(folder / "more.jsonl", dict.fromkeys(GOLD, 1), k=1)

@@ -458,6 +458,22 @@ def test_the_stages_of_an_imported_pair(folder: Path) -> None:
     assert fetch.run(params, "d") == 5
     assert {row["grader"] for row in problems()} == {"exact"}  # as params.yaml says
     assert importing.held(params, "m", "d") == 5
+    with pytest.raises(LeashError, match="have the grader exact; change it in"):
+        run(lines("b.jsonl", OWN), grader="math")
+
+
+def test_imported_samples_that_got_lost_are_missed(folder: Path) -> None:
+    params = write_params(folder, small(models={"m": {"engine": "import"}}, datasets={"d": {"imported": True}}))
+    run(lines("a.jsonl", *exam()))
+    run(lines("b.jsonl", *exam()[:2]))
+    damaged = tables.shards(tables.completions_folder("m", "d"))[0]
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    with pytest.raises(
+        LeashError, match=r"of the 7 completions imported for m on d are lacking.*\(a\.jsonl, b\.jsonl\)"
+    ):
+        importing.held(params, "m", "d")
+    run(Path("a.jsonl"), Path("b.jsonl"))
+    assert importing.held(params, "m", "d") == 7
 
 
 def test_answers_that_verify_will_not_see_are_announced() -> None:
