@@ -156,6 +156,45 @@ def report(show: bool, file: Path) -> None:
     click.echo(headline())
 
 
+@main.command("import")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.option("--model", required=True, help="The name of the model whose completions these are.")
+@click.option("--dataset", required=True, help="The name of the data set.")
+@click.option(
+    "--format",
+    type=click.Choice(["auto", "jsonl", "qwen-math", "reasoning-gym", "lm-eval", "lighteval", "nemo-skills"]),
+    default="auto",
+    help="Which harness wrote the files; auto sees it from their fields.",
+)
+@click.option("--grader", help="The grader of new problems (math where nothing is said).")
+@click.option("--where", multiple=True, metavar="FIELD=VALUE", help="Only rows with this value; any of several.")
+@click.option("--question", metavar="FIELD", help="The field with the question, in JSON lines of your own.")
+@click.option("--answer", metavar="FIELD", help="The field with the gold answer.")
+@click.option("--text", metavar="FIELD", help="The field with the completion or a list of completions.")
+@click.option("--id", metavar="FIELD", help="The field that names the problem.")
+@click.option("--sample", metavar="FIELD", help="The field with the number of the sample.")
+@click.option("--replace", is_flag=True, help="Throw away the completions that are there and start anew.")
+def import_(
+    files: tuple[Path, ...],
+    model: str,
+    dataset: str,
+    format: str,
+    grader: str | None,
+    where: tuple[str, ...],
+    replace: bool,
+    **fields: str | None,
+) -> None:
+    """Bring in completions that you already have: of other harnesses, or JSON lines of your own."""
+    from stages.importing import run
+    from stages.importing.reading.jsonl import Mapping
+    from stages.importing.sentences import sentences
+
+    mapping = Mapping(**fields)
+    done = run(files, model, dataset, format=format, grader=grader, where=where, mapping=mapping, replace=replace)
+    for sentence in sentences(done):
+        click.echo(sentence)
+
+
 @main.command()
 @click.argument("sql")
 @FILE

@@ -37,7 +37,7 @@ COMPLETIONS = pa.schema(
         pa.field("problem_id", TEXT, nullable=False),
         pa.field("sample", INT, nullable=False),
         pa.field("text", TEXT, nullable=False),
-        pa.field("tokens", INT, nullable=False),
+        pa.field("tokens", INT),  # null: imported from a file that does not tell
         pa.field("finish", TEXT, nullable=False),
         pa.field("logprob", REAL),
     ]

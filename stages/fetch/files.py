@@ -28,7 +28,7 @@ def problems(name: str, dataset: Dataset) -> Iterator[dict[str, Any]]:
     graders.load(dataset.grader)  # a misspelt grader is said now, not after sampling
     for number, row in enumerate(_rows(name, dataset)):
         where = f"{dataset.path}, row {number + 1}"
-        question, gold = row[dataset.question], _golds(row[dataset.answer])
+        question, gold = row[dataset.question], golds(row[dataset.answer])
         if not question or not gold:
             empty = dataset.answer if question else dataset.question
             raise LeashError(f"{where}: the column {empty} is empty; fill it in or remove the row.")
@@ -69,10 +69,10 @@ def _rows(name: str, dataset: Dataset) -> list[dict[str, Any]]:
     return rows
 
 
-def _golds(value: Any) -> list[str]:
+def golds(value: Any) -> list[str]:
     """One gold or several, as text; a whole number that was read as 27.0 is 27."""
     if isinstance(value, list):
-        return [gold for item in value for gold in _golds(item)]
+        return [gold for item in value for gold in golds(item)]
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return [str(value).strip()] if value is not None and str(value).strip() else []

@@ -44,7 +44,7 @@ class Drawn:
     seconds: float = 0.0
 
     def add(self, completions: Sequence[Completion], hits: int) -> None:
-        tokens = sum(c.tokens for c in completions)
+        tokens = sum(c.tokens or 0 for c in completions)
         if self.samples:
             self.warm_tokens += tokens
         else:

@@ -53,12 +53,12 @@ class Decoding:
 @dataclass(frozen=True)
 class Completion:
     """One sample. `tokens` counts the end-of-text token where there is one, and `logprob` (untempered,
-    None where the engine can't tell) includes it."""
+    None where the engine can't tell) includes it. `tokens` is None where an imported file does not tell."""
 
     problem_id: str
     sample: int
     text: str
-    tokens: int
+    tokens: int | None
     finish: str  # stop, length
     logprob: float | None
 

@@ -152,6 +152,12 @@ class Ledger:
         if self._part_folder.is_dir():
             self._part_folder.rmdir()
 
+    def close(self) -> None:
+        """Let another run write here; the end of the process does the same."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
     @property
     def _part_folder(self) -> Path:
         return self.folder / ".parts"

@@ -28,7 +28,7 @@ KINDS = [("chain", 5), ("chain", 7), ("make", 3), ("make", 5), ("make", 7)]
 def ours(engine: TorchEngine, prompts: list[str]) -> tuple[int, float]:
     begun = time.perf_counter()
     requests = [Request(f"p{i}", Prompt(prompt), range(SAMPLES), ("benchmark",)) for i, prompt in enumerate(prompts)]
-    tokens = sum(c.tokens for c in engine.complete(requests, Decoding(1.0, 1.0, TOKENS)))
+    tokens = sum(c.tokens or 0 for c in engine.complete(requests, Decoding(1.0, 1.0, TOKENS)))
     return tokens, time.perf_counter() - begun
 
 
