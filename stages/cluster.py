@@ -11,11 +11,12 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from stages.errors import LeashError
-from stages.work import Crew, Feed, Prepared, Result, Unit
+from stages.work import Crew, Desk, Feed, Result, SteppingDesk, Unit
 
 MOST_DEATHS = 8  # of workers, one after the other with no result between: then it is not bad luck
 
@@ -23,81 +24,108 @@ MOST_DEATHS = 8  # of workers, one after the other with no result between: then 
 class Worker:
     """What runs in an actor."""
 
-    def __init__(self, prepare: Callable[[], Any]) -> None:
-        self._prepare = prepare
+    def __init__(self, prepare: Callable[[], Any], act: Callable[[Any, Any], Any], stepping: bool) -> None:
+        self._prepare, self._act, self._stepping = prepare, act, stepping
 
     def ready(self) -> None:
         """Apart from the constructor, so that an error in it comes back as itself."""
-        self._prepared = self._prepare()
+        prepared = self._prepare()
+        self._desk = SteppingDesk(prepared, self._act) if self._stepping else Desk(prepared, self._act)
 
-    def act(self, act: Callable[[Any, Any], Any], unit: Any) -> Any:
-        return act(self._prepared, unit)
+    def work(self, new: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
+        """Take some units, by number, and work until one of those taken, now or before, is finished."""
+        for number, unit in new:
+            self._desk.take(number, unit)
+        return self._desk.finish()
 
 
 @dataclass
 class Hand:
-    """A worker as the driver sees it."""
+    """A worker as the driver sees it: the units it has by their number, and the calls to it that are not back."""
 
     actor: Any
-    units: int = 0
+    units: dict[int, Any] = field(default_factory=dict)
+    calls: int = 0
     dead: bool = False
 
 
 def over_actors(
-    feed: Feed[Unit], prepare: Callable[[], Prepared], act: Callable[[Prepared, Unit], Result], crew: Crew
+    feed: Feed[Unit], prepare: Callable[[], Any], act: Callable[[Any, Unit], Result], crew: Crew
 ) -> Iterator[tuple[Unit, Result]]:
     with _connected(crew) as ray:
         lost = (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError)
-        hire = _hirer(ray, crew, prepare)
+        hire = _hirer(ray, crew, prepare, act)
         ready: list[Hand] = []
-        waiting: dict[Any, tuple[Hand, Unit | None]] = dict(hire() for _ in range(_size(ray, crew)))
+        calls: dict[Any, Hand] = dict(hire() for _ in range(_size(ray, crew)))
+        numbers = count()
         deaths = 0
         while True:
-            for free, given in _assigned(feed, ready, crew.in_flight):
-                waiting[free.actor.act.remote(act, given)] = free, given
+            for hand, new in _shared_out(feed, ready, crew.in_flight, numbers):
+                calls[hand.actor.work.remote(new)] = hand
             if ready and not any(hand.units for hand in ready):
                 return
-            [ref], _ = ray.wait(list(waiting), num_returns=1)
-            hand, unit = waiting.pop(ref)
+            [ref], _ = ray.wait(list(calls), num_returns=1)
+            hand = calls.pop(ref)
             try:
-                result = _result(ray, ref)
+                finished = _result(ray, ref)
             except lost:
-                deaths += not hand.dead
-                if deaths > MOST_DEATHS:
-                    raise LeashError(
-                        f"{deaths} workers of the Ray cluster died one after the other (out of memory?); what was "
-                        f"finished is kept: run the command again to go on, with fewer `ray.workers`."
-                    ) from None
                 if not hand.dead:
+                    deaths += 1
+                    _give_up_after(deaths)
                     hand.dead = True
                     ready = [other for other in ready if other is not hand]
-                    waiting.update([hire()])
-                if unit is not None:
-                    feed.put_back(unit)
+                    for unit in hand.units.values():
+                        feed.put_back(unit)
+                    calls.update([hire()])
                 continue
-            if unit is None:
+            if finished is None:
                 ready.append(hand)
-            else:
-                deaths, hand.units = 0, hand.units - 1
-                yield unit, result
+                continue
+            hand.calls -= 1
+            for number, result in finished:
+                deaths = 0
+                yield hand.units.pop(number), result
 
 
-def _assigned(feed: Feed[Unit], ready: list[Hand], most: int) -> Iterator[tuple[Hand, Unit]]:
-    """Units for workers that have room, the least busy first."""
-    while ready and (hand := min(ready, key=lambda h: h.units)).units < most and (unit := feed.take()) is not None:
-        hand.units += 1
-        yield hand, unit
+def _shared_out(
+    feed: Feed[Unit], ready: list[Hand], most: int, numbers: Iterator[int]
+) -> Iterator[tuple[Hand, list[tuple[int, Unit]]]]:
+    """The calls to make: new units go to the least busy, and whoever has units has two calls, so that none waits for
+    the next."""
+    new: dict[int, list[tuple[int, Unit]]] = {id(hand): [] for hand in ready}
+    while ready and len((hand := min(ready, key=lambda h: len(h.units))).units) < most:
+        if (unit := feed.take()) is None:
+            break
+        number = next(numbers)
+        hand.units[number] = unit
+        new[id(hand)].append((number, unit))
+    for hand in ready:
+        while hand.calls < min(2, len(hand.units)) or new[id(hand)]:
+            hand.calls += 1
+            yield hand, new[id(hand)]
+            new[id(hand)] = []
 
 
-def _hirer(ray: Any, crew: Crew, prepare: Callable[[], Any]) -> Callable[[], tuple[Any, tuple[Hand, None]]]:
+def _give_up_after(deaths: int) -> None:
+    if deaths > MOST_DEATHS:
+        raise LeashError(
+            f"{deaths} workers of the Ray cluster died one after the other (out of memory?); what was finished is "
+            f"kept: run the command again to go on, with fewer `ray.workers`."
+        )
+
+
+def _hirer(
+    ray: Any, crew: Crew, prepare: Callable[[], Any], act: Callable[[Any, Any], Any]
+) -> Callable[[], tuple[Any, Hand]]:
     """A function that starts a worker and gives what to wait for until it is ready."""
     assert crew.ray
-    share = {"num_gpus": crew.gpus, "num_cpus": 1} if crew.gpus else {"num_cpus": crew.ray.cpus}
-    remote = ray.remote(Worker).options(max_concurrency=crew.at_once, **share)
+    there = ray.cluster_resources().get("GPU", 0)
+    share = {"num_gpus": crew.gpus, "num_cpus": 1} if crew.gpus and there else {"num_cpus": crew.ray.cpus}
+    remote = ray.remote(Worker).options(**share)
 
-    def hire() -> tuple[Any, tuple[Hand, None]]:
-        hand = Hand(remote.remote(prepare))
-        return hand.actor.ready.remote(), (hand, None)
+    def hire() -> tuple[Any, Hand]:
+        hand = Hand(remote.remote(prepare, act, crew.stepping))
+        return hand.actor.ready.remote(), hand
 
     return hire
 
@@ -107,7 +135,8 @@ def _size(ray: Any, crew: Crew) -> int:
     if crew.ray.workers != "auto":
         return crew.ray.workers
     there = ray.cluster_resources()
-    fit = there.get("GPU", 0) // crew.gpus if crew.gpus else there.get("CPU", 1) // crew.ray.cpus
+    gpus = crew.gpus and there.get("GPU", 0)
+    fit = gpus // crew.gpus if gpus else there.get("CPU", 1) // crew.ray.cpus
     return max(1, int(fit))
 
 

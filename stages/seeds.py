@@ -18,9 +18,8 @@ def key(*name: Name) -> int:
 
 
 def seed(*name: Name) -> int:
-    """A seed of 62 bits, for engines that draw from streams of their own: what a signed integer of theirs holds, with
-    room to count up from it."""
-    return key(*name) & (2**62 - 1)
+    """A seed of 63 bits, for engines that draw from streams of their own: what a signed integer of theirs holds."""
+    return key(*name) & (2**63 - 1)
 
 
 def stream(*name: Name) -> np.random.Generator:

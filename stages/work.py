@@ -5,6 +5,9 @@
 Each worker calls `prepare()` once, keeps what it gives (an engine, a grader), and calls `act(prepared, unit)` for
 every unit it gets. Results come back to the caller, who alone writes to disk. `units` is asked for more only as
 workers become free; it may yield None to say that there is nothing to do until more results are in.
+
+What `prepare` gives may work on many units at a time, a step at a time (vLLM): then `act` only starts a unit and gives
+a ticket for it, and `prepared.step()` gives the tickets that are finished, with their results.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from itertools import count
 from multiprocessing.connection import wait as wait_for
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
@@ -34,11 +38,12 @@ _prepared: Any = None
 @dataclass(frozen=True)
 class Crew:
     """Who does the work: so many workers, each with `at_once` units at a time. Workers are processes; one that takes
-    several units at once is this process itself, with threads. `preload` names modules worth importing only once.
-    With `ray`, workers are actors on a cluster, each with so many GPUs."""
+    several units at once is this process itself, with threads or, `stepping`, without. `preload` names modules worth
+    importing only once. With `ray`, workers are actors on a cluster, each with so many GPUs."""
 
     workers: int = 1
     at_once: int = 1
+    stepping: bool = False
     preload: tuple[str, ...] = ()
     ray: Ray | None = None
     gpus: int = 0
@@ -77,6 +82,8 @@ def spread(
         from stages.cluster import over_actors
 
         yield from over_actors(feed, prepare, act, crew)
+    elif crew.stepping:
+        yield from over_steps(feed, prepare, act, crew)
     elif crew.at_once > 1:
         yield from over_threads(feed, prepare, act, crew)
     else:
@@ -127,23 +134,92 @@ def over_processes(
             raise
 
 
+class Desk:
+    """Units on a worker's desk, done one after the other."""
+
+    def __init__(self, prepared: Any, act: Callable[[Any, Any], Any]) -> None:
+        self._prepared, self._act = prepared, act
+        self._waiting: deque[tuple[int, Any]] = deque()
+
+    def take(self, number: int, unit: Any) -> None:
+        self._waiting.append((number, unit))
+
+    def finish(self) -> list[tuple[int, Any]]:
+        """What is finished next; nothing where there is nothing to do."""
+        if not self._waiting:
+            return []
+        number, unit = self._waiting.popleft()
+        return [(number, self._act(self._prepared, unit))]
+
+
+class SteppingDesk:
+    """Units on the desk of a worker that does many at a time."""
+
+    def __init__(self, prepared: Any, act: Callable[[Any, Any], Any]) -> None:
+        self._prepared, self._act = prepared, act
+        self._numbers: dict[Any, int] = {}
+
+    def take(self, number: int, unit: Any) -> None:
+        self._numbers[self._act(self._prepared, unit)] = number
+
+    def finish(self) -> list[tuple[int, Any]]:
+        while self._numbers:
+            if finished := self._prepared.step():
+                return [(self._numbers.pop(ticket), result) for ticket, result in finished]
+        return []
+
+
+def over_steps(
+    feed: Feed[Unit], prepare: Callable[[], Any], act: Callable[[Any, Unit], Any], crew: Crew
+) -> Iterator[tuple[Unit, Any]]:
+    """One worker, this very thread: nothing passes from hand to hand."""
+    desk = SteppingDesk(prepare(), act)
+    units: dict[int, Unit] = {}
+    numbers = count()
+    while True:
+        for unit in feed.up_to(crew.at_once - len(units)):
+            units[number := next(numbers)] = unit
+            desk.take(number, unit)
+        if not units:
+            return
+        for number, result in desk.finish():
+            yield units.pop(number), result
+
+
 def over_threads(
     feed: Feed[Unit], prepare: Callable[[], Prepared], act: Callable[[Prepared, Unit], Result], crew: Crew
 ) -> Iterator[tuple[Unit, Result]]:
     """One worker, this process. Its threads are daemons: they keep nobody from leaving."""
     prepared = prepare()
+    asked: SimpleQueue[Unit | None] = SimpleQueue()
     results: SimpleQueue[tuple[Unit, Result | None, BaseException | None]] = SimpleQueue()
 
-    def work(unit: Unit) -> None:
-        try:
-            results.put((unit, act(prepared, unit), None))
-        except BaseException as error:
-            results.put((unit, None, error))
+    def work() -> None:
+        while (unit := asked.get()) is not None:
+            try:
+                results.put((unit, act(prepared, unit), None))
+            except BaseException as error:
+                results.put((unit, None, error))
 
+    for _ in range(crew.at_once):
+        threading.Thread(target=work, daemon=True).start()
+    try:
+        yield from _answered(feed, asked, results, crew.at_once)
+    finally:
+        for _ in range(crew.at_once):
+            asked.put(None)
+
+
+def _answered(
+    feed: Feed[Unit],
+    asked: SimpleQueue[Unit | None],
+    results: SimpleQueue[tuple[Unit, Result | None, BaseException | None]],
+    at_once: int,
+) -> Iterator[tuple[Unit, Result]]:
     running = 0
     while True:
-        for unit in feed.up_to(crew.at_once - running):
-            threading.Thread(target=work, args=(unit,), daemon=True).start()
+        for unit in feed.up_to(at_once - running):
+            asked.put(unit)
             running += 1
         if not running:
             return

@@ -11,9 +11,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from stages import disk, prompts, tables, verify
 from stages.errors import LeashError
@@ -58,8 +60,9 @@ class Drawn:
         return self.warm_tokens / self.seconds if self.warm_tokens and self.seconds else None
 
 
-def run(params: Params, model: str, dataset: str, *, resample: bool = False, k: int | None = None) -> Drawn:
-    """Draw what is missing of the samples of every problem: all below k, or until there are hits enough."""
+def run(params: Params, model: str, dataset: str, *, resample: bool = False, pilot: int | None = None) -> Drawn:
+    """Draw what is missing of the samples of every problem: all below k, or until there are hits enough; or, as a
+    pilot, the first few of each."""
     if engines.chosen(params, model) == "import":
         from stages import importing
 
@@ -67,28 +70,29 @@ def run(params: Params, model: str, dataset: str, *, resample: bool = False, k: 
         return Drawn()
     problems = verify.problems_of(dataset)
     kind = engines.kind_of(params, model)
-    ledger = Ledger(tables.completions_folder(model, dataset))
-    if resample:
-        ledger.clear()
-    ledger.open(
-        fingerprint(params, model, dataset),
-        {problem: disk.hash_of(str(row["question"])) for problem, row in problems.items()},
-        again=f"leash sample {model} {dataset} --resample",
-        engine=kind.label,
-    )
     check = checker(params, dataset, problems)
-    budget = new_budget(params, list(problems), k or params.k(model, dataset), ledger, check)
     asked = {problem: prompts.asked(params, model, dataset, row["question"]) for problem, row in problems.items()}
     name = (params.sample.seed, model, dataset)
 
     def requests(unit: Unit) -> list[Request]:
         return [Request(task.problem_id, asked[task.problem_id], task.samples, name) for task in unit]
 
-    try:
-        drawn = draw(params, kind, budget, ledger, requests, check, f"sample {model} on {dataset}")
-    finally:
-        ledger.flush()  # whatever ended the run, what has come back is kept
-    ledger.settle()
+    with closing(Ledger(tables.completions_folder(model, dataset))) as ledger:
+        if resample:
+            ledger.clear()
+        ledger.open(
+            fingerprint(params, model, dataset),
+            {problem: disk.hash_of(str(row["question"])) for problem, row in problems.items()},
+            again=f"leash sample {model} {dataset} --resample",
+            engine=kind.label,
+        )
+        k = params.k(model, dataset)
+        budget = new_budget(params, list(problems), min(k, pilot or k), ledger, None if pilot else check)
+        try:
+            drawn = draw(params, kind, budget, ledger, requests, check, f"sample {model} on {dataset}")
+        finally:
+            ledger.flush()  # whatever ended the run, what has come back is kept
+        ledger.settle()
     return drawn
 
 
@@ -103,7 +107,8 @@ def draw(
 ) -> Drawn:
     drawn = Drawn()
     units = (requests(unit) if unit else None for unit in budget.units(kind.rows, kind.crew.slots))
-    act = partial(complete, decoding=decoding(params.sample))
+    how: Callable[..., Any] = start if kind.crew.stepping else complete
+    act = partial(how, decoding=decoding(params.sample))
     with Progress(budget.at_most, what, "completions") as progress:
         for asked, completions in spread(units, kind.make, act, kind.crew):
             if len(completions) != sum(len(request.samples) for request in asked):
@@ -139,6 +144,12 @@ def fingerprint(params: Params, model: str, dataset: str) -> dict[str, str]:
 
 def decoding(sample: Sample) -> Decoding:
     return Decoding(sample.temperature, sample.top_p, sample.max_tokens)
+
+
+def start(engine: Any, requests: Sequence[Request], *, decoding: Decoding) -> int:
+    """The ticket of an engine that works on many requests at a time."""
+    ticket: int = engine.start(requests, decoding)
+    return ticket
 
 
 def complete(engine: Engine, requests: Sequence[Request], *, decoding: Decoding) -> list[Completion]:

@@ -43,10 +43,12 @@ class Stop:
 
 @dataclass
 class _Open:
-    """A problem that is being sampled: it has its samples below `target` but for those that are not back yet."""
+    """A problem that is being sampled: it has its samples below `target` but for those that are not back yet, and may
+    need some more beyond."""
 
     target: int = 0
     pending: int = 0
+    later: int = 0
     hits: list[int] = field(default_factory=list)  # sample numbers, ascending
 
     @property
@@ -68,6 +70,7 @@ class Budget:
         self.k, self.stop, self._held = k, stop, held
         self._ready: deque[Task] = deque()
         self._queued = 0
+        self.at_most = 0  # samples that are still to come if no open problem stops early
         known = hits or {}
         self._open = {p: _Open(hits=sorted(known.get(p, ()))) for p in problem_ids}
         for problem in problem_ids:
@@ -82,15 +85,11 @@ class Budget:
     def saw(self, problem_id: str, sample: int, hit: bool) -> None:
         state = self._open[problem_id]
         state.pending -= 1
+        self.at_most -= 1
         if hit:
             insort(state.hits, sample)
         if state.pending == 0:
             self._advance(problem_id)
-
-    @property
-    def at_most(self) -> int:
-        """Samples that are still to come if no open problem stops early."""
-        return sum(s.pending + len(self._lacking(p, s.target, self.k)) for p, s in self._open.items())
 
     def _unit(self, rows: int) -> Unit:
         unit: list[Task] = []
@@ -107,12 +106,14 @@ class Budget:
     def _advance(self, problem: str) -> None:
         """Go on to the first round that lacks a sample, or close the problem."""
         state = self._open[problem]
+        self.at_most -= state.later
         while not self._closed(state):
             begin, state.target = state.target, self._next_target(state)
             lacking = self._lacking(problem, begin, state.target)
             if len(lacking):
-                state.pending = len(lacking)
-                self._queued += len(lacking)
+                state.pending, state.later = len(lacking), len(self._lacking(problem, state.target, self.k))
+                self._queued += state.pending
+                self.at_most += state.pending + state.later
                 self._ready.extend(Task(problem, run) for run in _runs(lacking))
                 return
         del self._open[problem]

@@ -15,8 +15,6 @@ from typing import Protocol
 from stages import seeds
 from stages.prompts import Prompt
 
-GROUP = 16  # samples that an engine which counts seeds up (vLLM, child i of a request: seed + i) may ask for at once
-
 
 @dataclass(frozen=True)
 class Request:
@@ -31,16 +29,8 @@ class Request:
         return (*self.name, self.problem_id, sample)
 
     def seed(self, sample: int) -> int:
-        """A sample's own seed: one more than its neighbour's within a group, unrelated beyond it."""
-        return seeds.seed(*self.stream_name(sample // GROUP), "group") + sample % GROUP
-
-    def groups(self) -> Iterator[range]:
-        """The samples in runs whose seeds count up."""
-        begin = self.samples.start
-        while begin < self.samples.stop:
-            end = min(self.samples.stop, (begin // GROUP + 1) * GROUP)
-            yield range(begin, end)
-            begin = end
+        """A sample's own seed, for engines that draw from streams of their own."""
+        return seeds.seed(*self.stream_name(sample))
 
 
 @dataclass(frozen=True)
@@ -64,6 +54,4 @@ class Completion:
 
 
 class Engine(Protocol):
-    """`complete` may be called from several threads at once where the engine's `Kind` says so."""
-
     def complete(self, requests: Iterable[Request], decoding: Decoding) -> Iterator[Completion]: ...

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +14,7 @@ from importlib.util import find_spec
 from stages.errors import LeashError
 from stages.models import Weights, load, weights
 from stages.params import OpenAI, Params, Vllm
-from stages.sample.engine import GROUP, Engine
+from stages.sample.engine import Engine
 from stages.work import Crew, crew
 
 
@@ -57,9 +56,13 @@ def _vllm(params: Params, model: str) -> Kind:
     settings, held = params.sample.vllm, weights(params, model)
     if held.dtype == "float64":
         raise LeashError(f"`models.{model}.dtype` is float64, which vLLM does not have; set it to float32 or bfloat16.")
-    at_once = math.ceil(2 * settings.max_num_seqs / GROUP)
-    many = Crew(1, at_once, ray=params.ray if params.run.on == "ray" else None, gpus=settings.tensor_parallel)
-    return Kind("vllm", _vllm_package(), partial(_load_vllm, held, settings), GROUP, many)
+    many = Crew(
+        at_once=2 * settings.max_num_seqs,
+        stepping=True,
+        ray=params.ray if params.run.on == "ray" else None,
+        gpus=settings.tensor_parallel,
+    )
+    return Kind("vllm", _vllm_package(), partial(_load_vllm, held, settings), 1, many)
 
 
 def _openai(params: Params, model: str) -> Kind:

@@ -22,7 +22,6 @@ import math
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -223,7 +222,8 @@ def intact(shard: Path) -> bool:
 
 
 def _table(completions: Sequence[Completion]) -> pa.Table:
-    return pa.Table.from_pylist([asdict(c) for c in completions], tables.COMPLETIONS)
+    columns = {name: [getattr(c, name) for c in completions] for name in tables.COMPLETIONS.names}
+    return pa.Table.from_pydict(columns, tables.COMPLETIONS)
 
 
 def _keys(file: Path) -> Iterator[Key]:

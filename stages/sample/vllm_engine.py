@@ -1,98 +1,99 @@
 """The `vllm` engine: vLLM's offline engine, on GPUs or its CPU build.
 
-A thread of its own steps the engine. Callers, as many threads as they like, hand it their requests and wait for their
-own completions; so the engine always has more to do than it can run at a time, and no long completion makes it wait.
-A prompt's prefix is cached, and a group of its samples is one request.
+A sample is one request with a seed of its own; its prompt's prefix is cached. Requests are started as there is room
+for them and taken as they finish, so that no long completion keeps the engine waiting: `start` and `step` are what
+the worker that holds it calls. `complete` is the same for those who want all of a few requests.
 """
 
 from __future__ import annotations
 
 import secrets
-import threading
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from functools import lru_cache, partial
-from queue import SimpleQueue
+from functools import lru_cache
 from typing import Any
 
 from stages.errors import LeashError
 from stages.models import Weights, load_tokenizer
 from stages.params import Vllm
-from stages.prompts import token_ids
+from stages.prompts import Prompt, token_ids
 from stages.sample.engine import Completion, Decoding, Request
 
-PROMPTS = 1024  # whose tokens are remembered
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A group of samples of a request, and where its completions are waited for."""
-
-    request: Request
-    samples: range
-    decoding: Decoding
-    answers: SimpleQueue[list[Completion] | BaseException]
+PROMPTS = 1024  # remembered as vLLM wants them
 
 
 class VllmEngine:
     def __init__(self, weights: Weights, settings: Vllm) -> None:
-        self.weights, self.settings = weights, settings
-        self._ids = lru_cache(maxsize=PROMPTS)(partial(token_ids, tokenizer=load_tokenizer(weights)))
-        self._asked: SimpleQueue[Asked] = SimpleQueue()
-        started: SimpleQueue[BaseException | None] = SimpleQueue()
-        threading.Thread(target=self._serve, args=(started,), daemon=True).start()
-        if error := started.get():
-            raise LeashError(f"vLLM can't start on {weights.name}: {_brief(error)}") from error
+        self.settings = settings
+        self._tokenizer = load_tokenizer(weights)
+        self._engine = _engine(weights, settings)
+        self._rendered = lru_cache(maxsize=PROMPTS)(self._render)
+        self._sent = 0
+        self._running: dict[str, tuple[int, Request, int]] = {}  # by vLLM's name: ticket, request, sample
+        self._finished: dict[int, list[Completion]] = {}  # by ticket, while others of it run
+        self._left: dict[int, int] = {}
+
+    def start(self, requests: Iterable[Request], decoding: Decoding) -> int:
+        """Begin on all samples of some requests; the ticket says when they are finished."""
+        ticket = self._sent
+        for request in requests:
+            for sample in request.samples:
+                self._start(ticket, request, sample, self._params(request, sample, decoding))
+        return ticket
+
+    def step(self) -> list[tuple[int, list[Completion]]]:
+        """One token for everything that runs; the tickets that are finished with it."""
+        done = []
+        for output in self._engine.step():
+            if output.finished:
+                ticket, request, sample = self._running.pop(output.request_id)
+                self._finished.setdefault(ticket, []).append(_completion(request, sample, output.outputs[0]))
+                self._left[ticket] -= 1
+                if not self._left[ticket]:
+                    del self._left[ticket]
+                    done.append((ticket, self._finished.pop(ticket)))
+        return done
 
     def complete(self, requests: Iterable[Request], decoding: Decoding) -> Iterator[Completion]:
-        answers: SimpleQueue[list[Completion] | BaseException] = SimpleQueue()
-        groups = [Asked(request, samples, decoding, answers) for request in requests for samples in request.groups()]
-        for group in groups:
-            self._asked.put(group)
-        for _ in groups:
-            answer = answers.get()
-            if isinstance(answer, BaseException):
-                raise answer
-            yield from answer
+        self.start(requests, decoding)
+        while self._left:
+            for _, completions in self.step():
+                yield from completions
 
-    def _serve(self, started: SimpleQueue[BaseException | None]) -> None:
-        """Everything vLLM happens in this thread, from loading on. When it fails, all who wait are told."""
-        running: dict[str, Asked] = {}
+    def _render(self, prompt: Prompt) -> Any:
+        return self._engine.renderer.render_cmpl([{"prompt_token_ids": token_ids(prompt, self._tokenizer)}])[0]
+
+    def _start(self, ticket: int, request: Request, sample: int, params: Any) -> None:
+        name = str(self._sent)
         try:
-            engine = self._load()
-            started.put(None)
-            self._step(engine, running)
-        except BaseException as error:
-            started.put(error)
-            for group in running.values():
-                group.answers.put(LeashError(f"vLLM failed: {_brief(error)}; what was finished is kept."))
+            self._engine.add_request(name, self._rendered(request.prompt), params)
+        except ValueError as error:
+            raise LeashError(f"vLLM refuses problem {request.problem_id}: {_brief(error)}.") from None
+        self._running[name] = ticket, request, sample
+        self._left[ticket] = self._left.get(ticket, 0) + 1
+        self._sent += 1
 
-    def _step(self, engine: Any, running: dict[str, Asked]) -> None:
-        """Take what is asked for, and step; wait only where there is nothing to do."""
-        number = 0
-        while True:
-            while not running or not self._asked.empty():
-                group = self._asked.get()
-                try:
-                    engine.add_request(str(number), *self._request(engine, group))
-                except ValueError as error:
-                    group.answers.put(LeashError(f"vLLM refuses problem {group.request.problem_id}: {_brief(error)}"))
-                    continue
-                running[str(number)] = group
-                number += 1
-            for output in engine.step():
-                if output.finished:
-                    group = running.pop(output.request_id)
-                    group.answers.put([_completion(group, child) for child in output.outputs])
+    def _params(self, request: Request, sample: int, decoding: Decoding) -> Any:
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
 
-    def _load(self) -> Any:
-        from vllm import LLM
+        return SamplingParams(
+            temperature=decoding.temperature,
+            top_p=decoding.top_p,
+            max_tokens=decoding.max_tokens,
+            seed=request.seed(sample) if self.settings.seeds else None,
+            logprobs=0 if self.settings.logprobs else None,
+            output_kind=RequestOutputKind.FINAL_ONLY,
+        )
 
-        settings = self.settings
+
+def _engine(weights: Weights, settings: Vllm) -> Any:
+    from vllm import LLM
+
+    try:
         return LLM(
-            self.weights.source,
-            revision=self.weights.revision,
-            dtype=self.weights.dtype,
+            weights.source,
+            revision=weights.revision,
+            dtype=weights.dtype,
             tensor_parallel_size=settings.tensor_parallel,
             gpu_memory_utilization=settings.gpu_memory,
             max_model_len=settings.max_model_len,
@@ -105,34 +106,13 @@ class VllmEngine:
             seed=0 if settings.seeds else secrets.randbits(31),
             disable_log_stats=True,
         ).llm_engine
-
-    def _request(self, engine: Any, group: Asked) -> tuple[Any, Any]:
-        from vllm import SamplingParams
-        from vllm.sampling_params import RequestOutputKind
-
-        request, decoding = group.request, group.decoding
-        ids = self._ids(request.prompt)
-        params = SamplingParams(
-            n=len(group.samples),
-            temperature=decoding.temperature,
-            top_p=decoding.top_p,
-            max_tokens=decoding.max_tokens,
-            seed=request.seed(group.samples.start) if self.settings.seeds else None,
-            logprobs=0 if self.settings.logprobs else None,
-            output_kind=RequestOutputKind.FINAL_ONLY,
-        )
-        return engine.renderer.render_cmpl([{"prompt_token_ids": ids}])[0], params
+    except (OSError, ValueError, RuntimeError) as error:
+        raise LeashError(f"vLLM can't start on {weights.name}: {_brief(error)}.") from error
 
 
-def _completion(group: Asked, child: Any) -> Completion:
-    return Completion(
-        group.request.problem_id,
-        group.samples.start + child.index,
-        child.text,
-        len(child.token_ids),
-        child.finish_reason,
-        child.cumulative_logprob,
-    )
+def _completion(request: Request, sample: int, drawn: Any) -> Completion:
+    tokens, logprob = len(drawn.token_ids), drawn.cumulative_logprob
+    return Completion(request.problem_id, sample, drawn.text, tokens, drawn.finish_reason, logprob)
 
 
 def _brief(error: BaseException) -> str:

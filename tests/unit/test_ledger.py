@@ -45,14 +45,6 @@ def content(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def let_go(ledger: Ledger) -> None:
-    """What the end of a process does: its lock is gone."""
-    import os
-
-    assert ledger._lock is not None
-    os.close(ledger._lock)
-
-
 @pytest.fixture(autouse=True)
 def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledgers, "SHARD", 16)
@@ -96,7 +88,7 @@ def test_a_killed_run_finds_its_samples_again_and_none_twice(tmp_path: Path) -> 
     half = shuffled(everything(10))[:33]
     first.add(completions(half))
     (tmp_path / "killed" / ".parts" / ".half-written.parquet").write_bytes(b"PAR1")
-    let_go(first)
+    first.close()
 
     second = opened(tmp_path / "killed")
     assert held(second) == set(half)
@@ -134,7 +126,7 @@ def test_a_kill_while_settling_changes_nothing(tmp_path: Path, monkeypatch: pyte
             ledger.settle()
     monkeypatch.undo()
     monkeypatch.setattr(ledgers, "SHARD", 16)
-    let_go(ledger)
+    ledger.close()
 
     again = opened(tmp_path / "killed")
     assert held(again) == everything(10)
@@ -188,5 +180,5 @@ def test_the_manifest_says_where_samples_come_from(tmp_path: Path) -> None:
     for engine in ("torch 2.13.0", "vllm 0.32.0", "torch 2.13.0"):
         ledger = Ledger(tmp_path)
         ledger.open(KIND, {"p0": "a"}, again="", engine=engine)
-        let_go(ledger)
+        ledger.close()
     assert ledger.manifest()["engines"] == ["torch 2.13.0", "vllm 0.32.0"]
