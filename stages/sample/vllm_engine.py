@@ -42,8 +42,14 @@ class VllmEngine:
 
     def step(self) -> list[tuple[int, list[Completion]]]:
         """One token for everything that runs; the tickets that are finished with it."""
+        try:
+            outputs = self._engine.step()
+        except Exception as error:
+            raise LeashError(
+                f"vLLM failed ({_brief(error)}); what was finished is kept: run the command again to go on."
+            ) from error
         done = []
-        for output in self._engine.step():
+        for output in outputs:
             if output.finished:
                 ticket, request, sample = self._running.pop(output.request_id)
                 self._finished.setdefault(ticket, []).append(_completion(request, sample, output.outputs[0]))
@@ -63,10 +69,12 @@ class VllmEngine:
         return self._engine.renderer.render_cmpl([{"prompt_token_ids": token_ids(prompt, self._tokenizer)}])[0]
 
     def _start(self, ticket: int, request: Request, sample: int, params: Any) -> None:
+        from vllm.exceptions import VLLMClientError
+
         name = str(self._sent)
         try:
             self._engine.add_request(name, self._rendered(request.prompt), params)
-        except ValueError as error:
+        except (ValueError, VLLMClientError) as error:
             raise LeashError(f"vLLM refuses problem {request.problem_id}: {_brief(error)}.") from None
         self._running[name] = ticket, request, sample
         self._left[ticket] = self._left.get(ticket, 0) + 1
@@ -88,6 +96,7 @@ class VllmEngine:
 
 def _engine(weights: Weights, settings: Vllm) -> Any:
     from vllm import LLM
+    from vllm.platforms import current_platform
 
     try:
         return LLM(
@@ -100,6 +109,8 @@ def _engine(weights: Weights, settings: Vllm) -> Any:
             max_num_seqs=settings.max_num_seqs,
             enforce_eager=settings.eager,
             enable_prefix_caching=True,
+            # On a CPU, vLLM 0.32 can't take a seeded sample back whose prompt it has computed in part.
+            enable_chunked_prefill=False if current_platform.is_cpu() else None,
             load_format="safetensors",
             # Without seeds of their own, samples come from the engine's one stream: a new one at every start, or a
             # run that goes on would repeat what it drew before.
