@@ -99,6 +99,19 @@ def sample(model: str, dataset: str, resample: bool, show_prompt: bool, file: Pa
 
 
 @main.command()
+@click.option("--pilot", type=click.IntRange(1), help="Draw so many samples of every problem first; they are kept.")
+@click.option("--mean-tokens", type=click.FloatRange(min=0, min_open=True), help="Tokens a completion has on average.")
+@click.option("--tokens-per-second", type=click.FloatRange(min=0, min_open=True), help="Speed of one GPU (or core).")
+@FILE
+def plan(pilot: int | None, mean_tokens: float | None, tokens_per_second: float | None, file: Path) -> None:
+    """What the run would cost: completions, tokens, hours and disk, with a fixed and an adaptive budget."""
+    from stages.sample import plan as planning
+
+    given = planning.Given(mean_tokens, tokens_per_second)
+    click.echo(planning.shown(planning.run(parameters.load(file), given, pilot)))
+
+
+@main.command()
 @click.argument("model")
 @click.argument("dataset")
 @FILE

@@ -207,6 +207,11 @@ class Params(Group):
     def engine(self, model: str) -> EngineName:
         return self.models[model].engine or self.sample.engine
 
+    def epsilon(self, k: int) -> float:
+        """The mass that support must exceed, at this k."""
+        chosen = self.categorize.epsilon
+        return detectable(k, self.categorize.confidence) if chosen == "auto" else float(chosen)
+
     def models_of(self, pair: str) -> tuple[str, str]:
         return self.pairs[pair].base, self.pairs[pair].rlvr
 
@@ -315,14 +320,14 @@ def _too_large_k(params: Params) -> list[str]:
 
 def _too_early_stops(params: Params) -> list[str]:
     """A problem that stops after h hits can be told from one with a smaller mass than epsilon only if h > epsilon k."""
-    h, epsilon = params.sample.stop_after, params.categorize.epsilon
+    h = params.sample.stop_after
     if h is None:
         return []
     for pair in params.run.pairs:
         for dataset in params.run.datasets:
             k = params.pair_k(pair, dataset)
-            share = detectable(k, params.categorize.confidence) if epsilon == "auto" else epsilon
-            if h < (needed := _hits_above(share, k)):
+            share = params.epsilon(k)
+            if h < (needed := hits_above(share, k)):
                 return [
                     f"`sample.stop_after` is {h}, but a mass above epsilon ({share:.4g}) takes {needed} hits in {k}; "
                     f"set it to {needed} or more, or lower `categorize.epsilon`."
@@ -330,7 +335,7 @@ def _too_early_stops(params: Params) -> list[str]:
     return []
 
 
-def _hits_above(share: float, k: int) -> int:
+def hits_above(share: float, k: int) -> int:
     """The fewest hits in k that are more than this share, in the arithmetic of support.sql: 0.29 * 100 is below 29.
     A share that k hits can't exceed (auto at a tiny k) leaves nothing to stop for."""
     return min(next(hits for hits in itertools.count(max(math.floor(share * k), 1)) if hits / k > share), k)

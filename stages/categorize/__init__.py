@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from stages import tables
 from stages.categorize import statistics
 from stages.errors import LeashError
-from stages.params import Params, detectable
+from stages.params import Params
 
 ROOM = Path(__file__).parent
 POWERS = tuple(2**i for i in range(25))
@@ -58,11 +58,8 @@ def plan(params: Params, k_at_most: int | None = None) -> pa.Table:
         base, rlvr = params.models_of(pair)
         for dataset in params.run.datasets:
             k = min(params.pair_k(pair, dataset), k_at_most or params.pair_k(pair, dataset))
-            epsilon = params.categorize.epsilon
-            if epsilon == "auto":
-                epsilon = detectable(k, params.categorize.confidence)
             rows.append(
-                {"pair": pair, "dataset": dataset, "base": base, "rlvr": rlvr, "k": k, "epsilon": float(epsilon)}
+                {"pair": pair, "dataset": dataset, "base": base, "rlvr": rlvr, "k": k, "epsilon": params.epsilon(k)}
             )
     return pa.Table.from_pylist(rows)
 

@@ -18,7 +18,7 @@ def sentences(imported: Imported) -> Iterator[str]:
         )
         if survey.unanswered > samples / 2:
             yield (
-                f"In {survey.unanswered:,} of them there is no \\boxed{{}}, where verify looks for the answer: it will "
+                f"In {survey.unanswered:,} of them there is no \\boxed{{}} and no <answer>, where verify looks: it will "
                 f"count them as unanswered."
             )
     yield from _problems(imported)

@@ -25,6 +25,11 @@ from stages.verify.extract import extract
         ("no box", None),
         ("", None),
         (r"\boxed{}", ""),
+        ("I think <answer>\n17 </answer>.", "17"),
+        ("<answer>1</answer> no, <answer>2</answer>", "2"),
+        (r"<answer>1</answer> and \boxed{3}", "3"),
+        ("<answer>cut off", None),
+        ("</answer> 5 <answer>", None),
     ],
 )
 def test_extract(text: str, answer: str | None) -> None:

@@ -1,0 +1,66 @@
+"""Two workers of a Ray cluster against one, on two cores: samples of the embedded RLVR model a second.
+
+    python tests/benchmarks/ray_workers.py
+
+Starting Ray and loading the model is left out: time counts from the moment when all workers have returned something.
+Two workers and one take turns; both get the same units. Goal: at least 1.7 times the speed.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from functools import partial
+from pathlib import Path
+
+from result import tell
+
+from stages import params, seeds
+from stages.prompts import Prompt
+from stages.sample import complete, decoding, engines
+from stages.sample.engine import Request
+from stages.train import tasks
+from stages.work import spread
+
+ROOT = Path(__file__).parent.parent.parent
+UNITS, ROWS, TURNS, GOAL = 40, 1024, 3, 1.7
+
+
+def main() -> None:
+    speeds: dict[int, list[float]] = {2: [], 1: []}
+    for _ in range(TURNS):
+        for workers, found in speeds.items():
+            found.append(speed(workers))
+            print(f"{workers} workers: {found[-1]:,.0f} completions/s", flush=True)
+    ours, theirs = statistics.median(speeds[2]), statistics.median(speeds[1])
+    ratio = ours / theirs
+    tell("two Ray workers against one", ours=ours, theirs=theirs, ratio=ratio, goal="at least 1.7", ok=ratio >= GOAL)
+
+
+def speed(workers: int) -> float:
+    settings = params.load(ROOT / "params.yaml")
+    model = settings.models["rlvr"].model_copy(update={"path": str(ROOT / "models" / "rlvr")})
+    settings = settings.model_copy(
+        update={
+            "run": settings.run.model_copy(update={"on": "ray", "processes": workers}),
+            "models": {"rlvr": model},
+        }
+    )
+    kind = engines.kind_of(settings, "rlvr")
+    act = partial(complete, decoding=decoding(settings.sample))
+    rng = seeds.stream("benchmark", "ray")
+    units = [
+        [Request(f"p{i}", Prompt(tasks.draw(rng, "make", 6, held_out=True).prompt), range(ROWS), ("benchmark",))]
+        for i in range(UNITS)
+    ]
+    counted, began = 0, 0.0
+    for number, (_, completions) in enumerate(spread(units, kind.make, act, kind.crew)):
+        if number < 2 * workers:  # by now every worker has returned one: they take turns
+            began = time.perf_counter()
+        else:
+            counted += len(completions)
+    return counted / (time.perf_counter() - began)
+
+
+if __name__ == "__main__":
+    main()
