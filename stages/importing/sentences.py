@@ -18,8 +18,8 @@ def sentences(imported: Imported) -> Iterator[str]:
         )
         if survey.unanswered > samples / 2:
             yield (
-                f"In {survey.unanswered:,} of them there is no \\boxed{{}} and no <answer>, where verify looks: it will "
-                f"count them as unanswered."
+                f"In {survey.unanswered:,} of them there is no \\boxed{{}} and no <answer>, where verify looks: "
+                f"it will count them as unanswered."
             )
     yield from _problems(imported)
     yield _held(imported)

@@ -40,8 +40,8 @@ def main() -> None:
             ratio = adaptive[model] / oracle[model]
             worst = max(worst, (ratio, adaptive[model], oracle[model]))
             print(
-                f"  {model}: {full[model]:,} tokens in full, {adaptive[model]:,} adaptive "
-                f"({full[model] / adaptive[model]:.2f} times fewer), {oracle[model]:,} by the oracle (ratio {ratio:.3f})",
+                f"  {model}: {full[model]:,} tokens in full, {adaptive[model]:,} adaptive, "
+                f"{full[model] / adaptive[model]:.2f} times fewer; the oracle's {oracle[model]:,}: ratio {ratio:.3f}",
                 flush=True,
             )
     ratio, ours, theirs = worst

@@ -21,7 +21,7 @@ from stages.sample.engine import Completion, Decoding, Request
 from stages.sample.openai_engine import OpenAIEngine
 from stages.sample.torch_engine import TorchEngine
 from stages.train import tasks
-from tests.conftest import ROOT
+from tests.conftest import ROOT, small, write_params
 from tests.served import Fault, Json, Served, drawn_here
 
 PLAIN = Decoding(temperature=1.0, top_p=1.0, max_tokens=12)
@@ -347,3 +347,32 @@ def test_logprobs_that_a_server_does_not_give_are_a_sentence(served: Served) -> 
 
     served.edit = drop
     assert "set `sample.openai.logprobs: false`" in str(failure(engine_for(served, logprobs=True)))
+
+
+def test_the_stage_samples_a_served_model_and_its_key_is_nowhere(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Through the stage, with faults on the way: the torch engine's own samples, and no file that knows the key."""
+    from stages import fetch, sample, tables
+    from stages.sample.ledger import Ledger
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("A_KEY", KEY)
+    openai = {"url": served.url, "key": "A_KEY", "concurrency": 8}
+    raw = small(sample={"k": 6, "engine": "openai", "openai": openai, "max_tokens": 12})
+    raw["models"]["base"] = {"served": "base", "dtype": "float64"}
+    raw["models"]["rlvr"] = {"served": "rlvr", "dtype": "float64"}
+    params = write_params(tmp_path, raw)
+    fetch.run(params, "chain")
+    problems = tables.read(tables.problems_path("chain"), tables.PROBLEMS, "").to_pylist()
+    asked = [
+        Request(p["problem_id"], Prompt(p["question"]), range(6), (params.sample.seed, "base", "chain"))
+        for p in problems
+    ]
+    served.knows(asked)
+    served.faults.extend([Fault(500), Fault(429)])
+    assert sample.run(params, "base", "chain").samples == 4 * 6
+    ours = {(c.problem_id, c.sample): c.text for c in drawn_here(served.engine, asked, PLAIN)}
+    theirs = {(r["problem_id"], r["sample"]): r["text"] for r in Ledger(Path("data/completions/base/chain")).texts()}
+    assert theirs == ours
+    assert all(KEY.encode() not in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
