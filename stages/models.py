@@ -73,9 +73,11 @@ def weights(params: Params, name: str) -> Weights:
 
 @contextmanager
 def _sentences(weights: Weights) -> Iterator[None]:
+    from safetensors import SafetensorError
+
     try:
         yield
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, SafetensorError) as error:
         raise LeashError(f"The model {weights.name} ({weights.source}) can't be loaded: {_brief(error)}") from None
 
 

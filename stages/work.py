@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from functools import cache
 from itertools import count
 from multiprocessing.connection import wait as wait_for
 from queue import SimpleQueue
@@ -32,7 +33,7 @@ Unit = TypeVar("Unit")
 Result = TypeVar("Result")
 Prepared = TypeVar("Prepared")
 
-_prepared: Any = None
+_prepared: Callable[[], Any]  # in a worker process: what it holds, made when it is first asked for
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ def over_processes(
     context.set_forkserver_preload(list(crew.preload))
     # Inherited by the workers: several processes of one thread each beat one process of several threads.
     os.environ["OMP_NUM_THREADS"] = "1"
-    with ProcessPoolExecutor(crew.workers, context, initializer=_prepare, initargs=(prepare,)) as pool:
+    with ProcessPoolExecutor(crew.workers, context, initializer=_begin, initargs=(prepare,)) as pool:
         running: dict[Future[Result], Unit] = {}
         try:
             while True:
@@ -230,17 +231,18 @@ def _answered(
         yield unit, result  # type: ignore[misc]  # without an error there is a result
 
 
-def _prepare(prepare: Callable[[], Any]) -> None:
-    """Make a worker ready. It leaves when the process that wants its results is gone, however that ended."""
+def _begin(prepare: Callable[[], Any]) -> None:
+    """Begin as a worker. It prepares with its first unit, so that an error in that comes back as itself, and leaves
+    when the process that wants its results is gone, however that ended."""
     global _prepared
     parent = multiprocessing.parent_process()
     if parent:
         threading.Thread(target=lambda: (wait_for([parent.sentinel]), os._exit(1)), daemon=True).start()
-    _prepared = prepare()
+    _prepared = cache(prepare)
 
 
 def _act(act: Callable[[Any, Any], Any], unit: Any) -> Any:
-    return act(_prepared, unit)
+    return act(_prepared(), unit)
 
 
 def _result(future: Future[Result]) -> Result:

@@ -198,6 +198,30 @@ def test_a_data_set_of_ones_own_goes_all_the_way(tmp_path: Path) -> None:
     assert (metrics["E"], metrics["S"], metrics["SRR"], metrics["NDR"]) == (0, 0, 1, 0)
 
 
+def test_an_adaptive_run_sorts_problems_as_the_full_one_does(repo: Path, tmp_path: Path) -> None:
+    """One hit decides at epsilon 0. Entropies are there once every problem has the samples they are measured on."""
+    reproduce(repo, entropy={"samples": 8})
+    full = json.loads((repo / "reports" / "metrics.json").read_text())["rlvr"]
+    everything = [row for row in rows(repo / "data" / "completions") if row["sample"] < 16]
+    folder = new_repo(tmp_path)
+    stages = reproduce(folder, sample={"stop_after": 1}, entropy={"samples": 8})
+    assert stages == ["fetch", "sample", "verify", "categorize", "perplexity", "entropy", "report"]
+    early = json.loads((folder / "reports" / "metrics.json").read_text())["rlvr"]
+    counts = ("k", "epsilon", "P", "E", "S", "O", "SRR", "NDR", "SDS", "NSCR")
+    entropies = [f"{role}_{name}" for role in ("base", "rlvr") for name in ("token_entropy", "answer_entropy")]
+    assert {name: early[name] for name in counts} == {name: full[name] for name in counts}
+    assert [early[name] for name in entropies] == [None] * 4
+    drawn = rows(folder / "data" / "completions")
+    assert len(drawn) < len(everything)
+    assert all(row in everything for row in drawn)
+
+    assert "entropy" in reproduce(folder, sample={"stop_after": 1, "floor": 8}, entropy={"samples": 8})
+    floored = json.loads((folder / "reports" / "metrics.json").read_text())["rlvr"]
+    assert {name: floored[name] for name in counts} == {name: full[name] for name in counts}
+    assert [floored[name] for name in entropies] == pytest.approx([full[name] for name in entropies])
+    assert len(drawn) < len(rows(folder / "data" / "completions")) < len(everything)
+
+
 def test_the_papers_parameters_make_a_pipeline_of_tens_of_stages(tmp_path: Path) -> None:
     folder = new_repo(tmp_path)
     shutil.copy(ROOT / "params.paper.yaml", folder / "params.yaml")
