@@ -23,7 +23,7 @@ from stages.train import tasks
 from stages.work import spread
 
 ROOT = Path(__file__).parent.parent.parent
-UNITS, ROWS, TURNS, GOAL = 40, 1024, 3, 1.7
+UNITS, ROWS, TURNS, GOAL = 24, 1024, 3, 1.7
 
 
 def main() -> None:
