@@ -13,7 +13,7 @@ repro: $(VENV)/.installed
 	@leash report --show
 
 test: lint
-	pytest -m 'not vllm'
+	pytest -m 'not vllm' -n 2 --dist loadfile
 
 lint: $(VENV)/.installed
 	ruff check .
