@@ -161,10 +161,10 @@ def _connected(crew: Crew) -> Iterator[Any]:
     assert crew.ray
     joined = ray.is_initialized()
     if not joined:
-        there = crew.ray.address or "RAY_ADDRESS" in os.environ
-        size: dict[str, Any] = {} if there else {"num_cpus": crew.workers * crew.ray.cpus}
+        address = crew.ray.address or os.environ.get("RAY_ADDRESS", "local")
+        size: dict[str, Any] = {"num_cpus": crew.workers * crew.ray.cpus} if address == "local" else {}
         try:
-            ray.init(crew.ray.address, logging_level=logging.ERROR, log_to_driver=False, **size)
+            ray.init(address, logging_level=logging.ERROR, log_to_driver=False, **size)
         except ConnectionError:
             raise LeashError(
                 f"There is no Ray cluster at {crew.ray.address} (`ray.address`); start one with `ray start --head`."
