@@ -477,9 +477,9 @@ def test_imported_samples_that_got_lost_are_missed(folder: Path) -> None:
 
 
 def test_answers_that_verify_will_not_see_are_announced() -> None:
-    lines("a.jsonl", RESULT)
+    lines("a.jsonl", {**QWEN, "code": ["It is 204."], "score": [True]})
     done = CliRunner().invoke(main, ["import", "a.jsonl", "--model", "m", "--dataset", "d"])
-    assert "In 1 of them there is no \\boxed{}, where verify looks for the answer" in done.output
+    assert "In 1 of them there is no \\boxed{} and no <answer>, where verify looks" in done.output
 
 
 def test_what_the_command_says() -> None:

@@ -52,10 +52,9 @@ def write(params: Params, model: str, dataset: str, drawn: Sequence[dict[str, An
 
 
 def reported(params: Params) -> tuple[dict[str, Any], list[str]]:
-    """The metrics of the pair, and what the entropy stage has to say, after all stages from categorize on."""
+    """The metrics of the pair, and what the scoring stages have to say, after all stages from categorize on."""
     categorize.run(params)
-    perplexity.run(params)
-    _, sentences = entropy.run(params)
+    sentences = [*perplexity.run(params)[1], *entropy.run(params)[1]]
     report.run(params)
     for name in TABLES:
         assert (Path("reports/tables") / f"{name}.md").read_text().startswith("| ")
@@ -122,16 +121,17 @@ def test_too_few_samples_for_entropies_get_the_way_out(
     assert done.stdout.endswith("0 samples scored.\n")
 
 
-def test_models_without_weights_have_everything_but_scores(project: Params, capsys: pytest.CaptureFixture[str]) -> None:
+def test_models_without_weights_have_everything_but_scores(project: Params) -> None:
     """Imported completions: categories, pass@k and answer entropies, and empty tables of what only weights can say."""
     sampled(project)
     full, _ = reported(project)
     params = write_params(Path(), small(**IMPORTED))
-    capsys.readouterr()
     metrics, sentences = reported(params)
-    assert "base has no weights here, so its perplexities are left out; give `models.base`" in capsys.readouterr().err
+    assert "; give `models.base" in sentences[0]
     assert [s.partition(";")[0] for s in sentences] == [
-        f"{model} has no weights here, so its token entropies are left out" for model in ("base", "rlvr")
+        f"{model} has no weights here, so its {what} are left out"
+        for what in ("perplexities", "token entropies")
+        for model in ("base", "rlvr")
     ]
     scores = ("base_token_entropy", "rlvr_token_entropy")
     assert [metrics[name] for name in scores] == [None, None]

@@ -311,7 +311,8 @@ def test_auto_is_vllm_where_it_and_a_gpu_are_there(
     project: Params, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], gpu: bool, engine: str
 ) -> None:
     installed(monkeypatch, *names, gpu=gpu)
-    assert engines.chosen(project, "base") == engine
+    auto = project.model_copy(update={"sample": project.sample.model_copy(update={"engine": "auto"})})
+    assert engines.chosen(auto, "base") == engine
 
 
 @pytest.mark.usefixtures("project")
