@@ -22,9 +22,13 @@ from stages.errors import LeashError
 # Names become folders, stage names and SQL literals: keep them plain.
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 Positive = Annotated[int, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, lt=1)]
+Day = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")]
+EnvironmentName = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$")]
 Domain = Literal["math", "non-math"]
 EngineName = Literal["auto", "torch", "vllm", "openai", "import"]
+EMBEDDED = ("chain", "make")  # families that the embedded models are trained on
 WEIGHTLESS = ("openai", "import")  # engines that need no weights here
 
 # What pydantic calls the alternatives of a union: types, and types with their constraints.
@@ -68,22 +72,43 @@ class Pair(Group):
 
 
 class Dataset(Asking):
-    """Problems: generated (`family` and `levels`), read from a file of questions and answers, or `imported` with
-    their completions by `leash import`."""
+    """Problems of a `family`: one of the paper's benchmarks, Reasoning Gym (`task`) or an embedded one (`levels`), from
+    the hub at a `revision` or from a `path`; a file of your own with question and answer columns; or `imported` with
+    their completions by `leash import`.
+
+    `size` draws so many of the problems by `seed`. `threshold` is the score from which an answer counts as correct.
+    """
 
     domain: Domain = "math"
     k: Positive | None = None
-    family: Literal["chain", "make"] | None = None
-    levels: list[Positive] = []
-    per_level: Positive = 16
+    family: str | None = None
+    # where the rows are
     path: str | None = None
     hub: str | None = None
+    revision: str | None = None
+    files: str | None = None
+    size: Positive | Literal["all"] | None = None
+    seed: int | None = None
+    # a file of your own
     question: str = "question"
     answer: str = "answer"
     id: str | None = None
-    grader: str = "exact"
+    images: str | None = None
+    grader: str | None = None
     prompt: str = "{question}"
     imported: bool = False
+    # grading
+    threshold: Annotated[float, Field(gt=0, le=1)] | None = None
+    tolerance: Share | None = None
+    # single families: the embedded ones, Reasoning Gym, LiveBench, LiveCodeBench
+    levels: list[Positive] = []
+    per_level: Positive = 16
+    task: str | None = None
+    config: dict[str, Any] = {}
+    tasks: list[str] = []
+    release: Day | None = None
+    since: Day | None = None
+    until: Day | None = None
 
 
 class Run(Group):
@@ -136,7 +161,7 @@ class OpenAI(Group):
     """An OpenAI-compatible server. `key` is the name of the environment variable that holds the key, never the key."""
 
     url: str = "http://localhost:8000/v1"
-    key: Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$")] = "OPENAI_API_KEY"
+    key: EnvironmentName = "OPENAI_API_KEY"
     concurrency: Positive = 32
     retries: Annotated[int, Field(ge=0)] = 8
     timeout: Positive = 3600
@@ -160,8 +185,37 @@ class Sample(Group):
     openai: OpenAI = OpenAI()
 
 
+class Judge(Group):
+    """The model that grades free answers: an OpenAI-compatible server, the name of the environment variable with its
+    key, a file with the prompt (none: the one that comes with the grader), and prices in dollars for a million tokens.
+    Nothing is asked while the estimate exceeds `budget` dollars."""
+
+    url: str = "https://api.openai.com/v1"
+    model: str = "gpt-4.1"
+    key: EnvironmentName = "OPENAI_API_KEY"
+    prompt: str | None = None
+    concurrency: Positive = 16
+    retries: Annotated[int, Field(ge=0)] = 8
+    timeout: Positive = 120
+    price_in: NotNegative = 2.0
+    price_out: NotNegative = 8.0
+    budget: NotNegative = 0.0
+
+
+class Code(Group):
+    """What a program may use in the sandbox: seconds of processor time for each test, MB of memory."""
+
+    seconds: Positive = 6
+    memory: Positive = 1024
+
+
 class Verify(Group):
+    """Seconds and MB of memory that grading one answer may take; and the graders' own settings."""
+
     timeout: Positive = 5
+    memory: Positive = 4096
+    judge: Judge = Judge()
+    code: Code = Code()
 
 
 class Categorize(Group):
@@ -293,17 +347,22 @@ def _bad_sources(params: Params) -> list[str]:
     families = [
         f"`datasets.{name}` is generated, so it needs `levels`, each at least 2."
         for name, dataset in params.datasets.items()
-        if dataset.family and (not dataset.levels or min(dataset.levels) < 2)
+        if dataset.family in EMBEDDED and (not dataset.levels or min(dataset.levels) < 2)
     ]
     reserved = (
         ["`datasets.all` must have another name: `all` stands for all data sets."] if "all" in params.datasets else []
     )
+    files = [
+        f"`datasets.{name}.files` must say which files of {dataset.hub} to read: a pattern such as data/test-*.parquet."
+        for name, dataset in params.datasets.items()
+        if dataset.hub and not (dataset.family or dataset.path or dataset.files)
+    ]
     sources = [
-        f"`datasets.{name}` needs a `path` to a file, a `hub` id, a generated `family`, or to be `imported`."
+        f"`datasets.{name}` needs a `path` to a file, a `hub` id, a `family`, or to be `imported`."
         for name, dataset in params.datasets.items()
         if not (dataset.family or dataset.path or dataset.hub or dataset.imported)
     ]
-    return models + families + reserved + sources
+    return models + families + reserved + files + sources
 
 
 def _too_large_k(params: Params) -> list[str]:

@@ -1,37 +1,196 @@
 """fetch: problems, whatever their origin, into one table.
 
-In:  a data set of params.yaml: generated, a file of questions and answers, or imported with its completions.
+In:  a data set of params.yaml: a benchmark of the paper or a file of your own, from the hub or from a path; generated;
+     or imported with its completions.
 Out: data/problems/{dataset}.parquet
+
+What is odd about a data set is said, not swallowed: another number of problems than the benchmark has, questions that
+stand twice, golds that their grader can't read.
 """
 
 from __future__ import annotations
 
-from stages import tables
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from stages import seeds, tables
 from stages.errors import LeashError
-from stages.fetch import embedded, files
-from stages.params import Dataset, Params
+from stages.fetch import duplicates, embedded, own, source
+from stages.fetch.benchmark import Benchmark, Place, Problem
+from stages.params import EMBEDDED, Dataset, Params
 from stages.verify import graders
 
+GYM = "reasoning_gym"
+TableRow = dict[str, Any]
 
-def run(params: Params, name: str) -> int:
-    """Write the problems table of a data set and return how many problems it has."""
+
+@dataclass(frozen=True)
+class Fetched:
+    """Rows of the problems table, and sentences on where they are from and what is odd about them."""
+
+    rows: list[TableRow]
+    origin: str | None
+    warnings: list[str]
+
+
+def run(params: Params, name: str) -> Fetched:
+    """Write the problems table of a data set."""
+    fetched = problems(params, name)
+    table = tables.table(fetched.rows, tables.PROBLEMS)
+    if not params.datasets[name].imported or fetched.rows != _imported_rows(name):
+        tables.write(tables.problems_path(name), table, tables.PROBLEMS)
+    twice = duplicates.sentences(_duplicates(params, name, table))
+    return replace(fetched, warnings=[*fetched.warnings, *twice])
+
+
+def _duplicates(params: Params, name: str, table: pa.Table) -> list[duplicates.Pair]:
+    """Questions of this data set that stand twice, in it or in another of the run that is there."""
+    others = [tables.problems_path(other) for other in params.run.datasets if other != name]
+    there = [tables.read(path, tables.PROBLEMS, "leash fetch") for path in others if path.exists()]
+    pairs = duplicates.duplicates(pa.concat_tables([table, *there]))
+    return [pair for pair in pairs if name in (pair.dataset, pair.other_dataset)]
+
+
+def problems(params: Params, name: str) -> Fetched:
+    """The problems of a data set, not yet written anywhere."""
     if name not in params.datasets:
         raise LeashError(f"There is no data set {name} in params.yaml; its data sets are {', '.join(params.datasets)}.")
     dataset = params.datasets[name]
     if dataset.imported:
-        return _imported(name, dataset)
-    rows = list(embedded.problems(name, dataset) if dataset.family else files.problems(name, dataset))
-    tables.write(tables.problems_path(name), tables.table(rows, tables.PROBLEMS), tables.PROBLEMS)
-    return len(rows)
+        return Fetched(_imported(name, dataset), None, [])
+    if dataset.family in EMBEDDED:
+        return Fetched(list(embedded.problems(name, dataset)), None, [])
+    if dataset.family == GYM:
+        from stages.fetch import reasoning_gym
+
+        return Fetched(list(reasoning_gym.problems(name, dataset)), None, [])
+    return _read(name, dataset)
 
 
-def _imported(name: str, dataset: Dataset) -> int:
-    """The table is there already; only its grader may be another than params.yaml names."""
+def benchmark_of(name: str, dataset: Dataset) -> Benchmark:
+    if dataset.family is None:
+        return own.benchmark(dataset)
+    from stages.fetch.benchmarks import FAMILIES
+
+    if dataset.family not in FAMILIES:
+        there = ", ".join([*FAMILIES, GYM, *EMBEDDED])
+        raise LeashError(f"`datasets.{name}.family` is {dataset.family}, which is none of {there}.")
+    return FAMILIES[dataset.family]
+
+
+def _read(name: str, dataset: Dataset) -> Fetched:
+    benchmark = benchmark_of(name, dataset)
+    grader = dataset.grader or benchmark.grader
+    graders.load(grader)  # a misspelt grader is said now, not after sampling
+    patterns = (dataset.files,) if dataset.files else benchmark.files
+    found = source.find(name, dataset, dataset.hub or benchmark.hub, patterns)
+    read = [(row.where, problem) for row in found.rows() if (problem := benchmark.problem(row, dataset))]
+    chosen = _drawn(read, dataset.size or benchmark.size or "all", dataset.seed or 0)
+    names = _ids(name, chosen, own_ids=dataset.family is None and dataset.id is not None)
+    rows = [
+        _table_row(name, identity, problem, grader, dataset, found.origin)
+        for identity, (_, problem) in zip(names, chosen, strict=True)
+    ]
+    complaints = [
+        f"{where}: {complaint}."
+        for table_row, (where, problem) in zip(rows, chosen, strict=True)
+        if (complaint := _complaint(table_row, problem))
+    ]
+    if not rows:
+        raise LeashError(f"{name} has no problem: nothing in {found.files[0]} is what `datasets.{name}` asks for.")
+    if complaints:
+        more = f" (and {len(complaints) - 1} more such rows)" if len(complaints) > 1 else ""
+        raise LeashError(complaints[0] + more)
+    return Fetched(rows, _told(name, found.origin), list(_count_warning(name, dataset, benchmark, len(rows))))
+
+
+def _table_row(
+    name: str,
+    identity: str,
+    problem: Problem,
+    grader: str,
+    dataset: Dataset,
+    origin: dict[str, str],
+) -> TableRow:
+    meta = {
+        "question": problem.question,
+        **problem.meta,
+        **({"threshold": dataset.threshold} if dataset.threshold is not None else {}),
+        **({"tolerance": dataset.tolerance} if dataset.tolerance is not None else {}),
+        "source": origin,
+    }
+    return {
+        "dataset": name,
+        "problem_id": identity,
+        "question": problem.question,
+        "gold": problem.gold,
+        "grader": grader,
+        "images": problem.images,
+        "meta": json.dumps(meta, ensure_ascii=False),
+    }
+
+
+def _complaint(table_row: TableRow, problem: Problem) -> str | None:
+    """What would make a problem useless, before anything is sampled for it."""
+    if not problem.gold:
+        return "the gold answer is empty; fill it in or remove the row"
+    if not problem.question.strip():
+        return "the question is empty; fill it in or remove the row"
+    return graders.complaint(table_row["grader"], problem.gold, json.loads(table_row["meta"]))
+
+
+def _drawn(read: Sequence[tuple[Place, Problem]], size: int | str, seed: int) -> list[tuple[Place, Problem]]:
+    """So many of the problems, each as likely as any other, in the order they stand in. A problem's lot depends on the
+    seed and its question alone: the same are drawn from a copy in another order."""
+    if not isinstance(size, int) or size >= len(read):
+        return list(read)
+    lots = [seeds.key("fetch", seed, problem.question) for _, problem in read]
+    limit = sorted(lots)[size - 1]
+    return [pair for pair, lot in zip(read, lots, strict=True) if lot <= limit][:size]
+
+
+def _ids(name: str, chosen: Sequence[tuple[Place, Problem]], *, own_ids: bool) -> list[str]:
+    """The benchmark's own ids, where it has them; a second problem of one id gets a number of its own."""
+    given = [problem.id or f"{name}-{where.number:05d}" for where, problem in chosen]
+    counts = Counter(given)
+    if own_ids and len(counts) < len(given):
+        raise LeashError(f"{chosen[0][0].file}: the column named as `id` does not tell its rows apart; name another.")
+    seen: Counter[str] = Counter()
+    unique = []
+    for identity in given:
+        seen[identity] += 1
+        unique.append(identity if seen[identity] == 1 else f"{identity}#{seen[identity]}")
+    return unique
+
+
+def _count_warning(name: str, dataset: Dataset, benchmark: Benchmark, count: int) -> Iterator[str]:
+    asked_for = dataset.size or dataset.tasks or dataset.release or dataset.since or dataset.until
+    if benchmark.counts and count not in benchmark.counts and not asked_for:
+        known = " or ".join(f"{number:,}" for number in benchmark.counts)
+        yield f"{name} has {count:,} problems where the paper's {dataset.family} has {known}; is the file whole?"
+
+
+def _told(name: str, origin: dict[str, str]) -> str:
+    if "hub" not in origin:
+        return f"{name} was read from {origin['file']}."
+    return f"{name} was read from {origin['hub']} at {origin['revision']}; `revision: {origin['revision']}` pins it."
+
+
+def _imported_rows(name: str) -> list[TableRow]:
     again = f"leash import FILE --model MODEL --dataset {name}"
-    rows = tables.read(tables.problems_path(name), tables.PROBLEMS, again).to_pylist()
-    named = "grader" in dataset.model_fields_set
-    if named and any(row["grader"] != dataset.grader for row in rows):
-        graders.load(dataset.grader)
-        rows = [{**row, "grader": dataset.grader} for row in rows]
-        tables.write(tables.problems_path(name), tables.table(rows, tables.PROBLEMS), tables.PROBLEMS)
-    return len(rows)
+    rows: list[TableRow] = tables.read(tables.problems_path(name), tables.PROBLEMS, again).to_pylist()
+    return rows
+
+
+def _imported(name: str, dataset: Dataset) -> list[TableRow]:
+    """The table is there already; only its grader may be another than params.yaml names."""
+    rows = _imported_rows(name)
+    if dataset.grader is None:
+        return rows
+    graders.load(dataset.grader)
+    return [{**row, "grader": dataset.grader} for row in rows]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
 from stages import fetch, tables
+from stages.cli import main
 from stages.errors import LeashError
 from stages.params import Params
-from tests.conftest import ROOT, small, write_params, yaml
+from tests.conftest import ROOT, small, write_params
 
 ROWS = [{"q": "What is $2^{10}$?", "a": "1024"}, {"q": "1/2?", "a": "0.5"}]
 
@@ -22,7 +22,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "mine.jsonl"
 
 
-def params(path: Path, /, **fields: str) -> Params:
+def params(path: Path, /, **fields: str | int) -> Params:
     raw = small()
     raw["datasets"]["mine"] = {"path": path.name, "question": "q", "answer": "a", "grader": "math", **fields}
     return write_params(path.parent, raw)
@@ -40,7 +40,7 @@ def test_any_kind_of_file(own: Path, suffix: str) -> None:
         own.write_text("q,a\n" + "".join(f'"{row["q"]}","{row["a"]}"\n' for row in ROWS))
     else:
         own.write_text(json.dumps(ROWS) if suffix == ".json" else "".join(json.dumps(row) + "\n" for row in ROWS))
-    assert fetch.run(params(own, prompt="{question} Use {braces}."), "mine") == 2
+    assert len(fetch.run(params(own, prompt="{question} Use {braces}."), "mine").rows) == 2
     rows = tables.read(tables.problems_path("mine"), tables.PROBLEMS, "").to_pylist()
     assert [row["problem_id"] for row in rows] == ["mine-00000", "mine-00001"]
     assert rows[0]["question"] == "What is $2^{10}$? Use {braces}."
@@ -76,13 +76,106 @@ def test_what_is_wrong_with_a_file(own: Path, text: str, fields: dict[str, str],
     assert not tables.problems_path("mine").exists()
 
 
-REAL = os.environ.get("LEASH_BENCHMARKS")
-COUNTS = {"aime24": 30, "aime25": 30, "amc23": 40, "math500": 500, "olympiad": 675, "scibench": 692}
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("rows by key", '{"1": {"q": "a?", "a": "1"}, "2": {"q": "b?", "a": "2"}}'),
+        ("a frame by column", '{"q": {"0": "a?", "1": "b?"}, "a": {"0": "1", "1": "2"}}'),
+        ("a list", '[{"q": "a?", "a": "1"}, {"q": "b?", "a": "2"}]'),
+    ],
+)
+def test_a_json_file_may_hold_its_rows_in_other_ways(own: Path, name: str, text: str) -> None:
+    own.with_suffix(".json").write_text(text)
+    rows = fetch.run(params(own.with_suffix(".json")), "mine").rows
+    assert [(row["question"], row["gold"]) for row in rows] == [("a?", ["1"]), ("b?", ["2"])], name
 
 
-@pytest.mark.skipif(not REAL, reason="LEASH_BENCHMARKS does not name the folder of the real benchmark files")
-def test_the_papers_files_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "benchmarks").symlink_to(Path(REAL or "").resolve())
-    paper = write_params(tmp_path, yaml.load((ROOT / "params.paper.yaml").read_text()))
-    assert {name: fetch.run(paper, name) for name in COUNTS} == COUNTS
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_nobody_guesses_what_a_text_is(own: Path, suffix: str) -> None:
+    """Zeros in front, dates, numbers too large for a float: as they stand in the file."""
+    own = own.with_suffix(suffix)
+    written = ["025", "2024-06-24", "123456789012345678901", "1e5", "NaN", "true"]
+    if suffix == ".csv":
+        own.write_text("q,a\n" + "".join(f"{n}?,{text}\n" for n, text in enumerate(written)))
+    else:
+        own.write_text("".join(json.dumps({"q": f"{n}?", "a": text}) + "\n" for n, text in enumerate(written)))
+    assert [row["gold"] for row in fetch.run(params(own, grader="exact"), "mine").rows] == [[text] for text in written]
+
+
+def test_columns_in_any_case(own: Path) -> None:
+    own.write_text('{"Q": "2 + 2?", "A": "4"}')
+    assert fetch.run(params(own), "mine").rows[0]["gold"] == ["4"]
+
+
+def test_so_many_problems_are_drawn_by_seed_whatever_their_order(own: Path) -> None:
+    texts = [json.dumps({"q": f"{n} + 1?", "a": n + 1}) for n in range(100)]
+
+    def drawn(lines: list[str], seed: int) -> set[str]:
+        own.write_text("\n".join(lines))
+        fetched = fetch.run(params(own, size=10, seed=seed), "mine").rows
+        assert len(fetched) == 10
+        return {row["question"] for row in fetched}
+
+    assert drawn(texts, 0) == drawn(texts[::-1], 0) != drawn(texts, 1)
+
+
+def test_a_folder_is_read_like_a_repository(own: Path) -> None:
+    folder = own.parent / "exam"
+    folder.mkdir()
+    for part in "ab":
+        (folder / f"part-{part}.jsonl").write_text(json.dumps({"q": f"{part}?", "a": part}))
+    (folder / "notes.txt").write_text("not a table")
+    fetched = fetch.run(params(own, path="exam", files="part-*", grader="exact"), "mine").rows
+    assert [row["question"] for row in fetched] == ["a?", "b?"]
+    with pytest.raises(LeashError, match=r"exam holds no file \*\.csv; put it there"):
+        fetch.run(params(own, path="exam", files="*.csv"), "mine")
+
+
+def test_images_are_in_the_table(own: Path) -> None:
+    (own.parent / "images").mkdir()
+    (own.parent / "images" / "1.png").write_bytes(b"\x89PNG one")
+    own.write_text('{"q": "How many?", "a": 1, "image": "images/1.png"}')
+    fetch.run(params(own, images="image"), "mine")
+    table = tables.read(tables.problems_path("mine"), tables.PROBLEMS, "")
+    assert table["images"].to_pylist() == [[b"\x89PNG one"]]
+
+
+@pytest.mark.parametrize(
+    ("path", "sentence"),
+    [("images/2.png", "row 1 names the image images/2.png, which is not in"), ("../x.png", "is outside the folder")],
+)
+def test_an_image_that_is_not_there(own: Path, path: str, sentence: str) -> None:
+    (own.parent.parent / "x.png").write_bytes(b"secret")
+    own.write_text(json.dumps({"q": "How many?", "a": 1, "image": path}))
+    with pytest.raises(LeashError, match=sentence):
+        fetch.run(params(own, images="image"), "mine")
+
+
+def test_questions_that_stand_twice_are_said(own: Path) -> None:
+    """Within a data set and across two of a run; not those that differ in a number or in a sign."""
+    words = "a train leaves the old town at noon and rides along the river for hours before it meets the other train"
+    questions = [f"{words}: how far?", f"{words} — how far ?", f"{words}: how far is 7?", "3 + 4?", "3 - 4?"]
+    own.write_text("\n".join(json.dumps({"q": question, "a": 1}) for question in questions))
+    raw = small()
+    for name in ("mine", "copy"):
+        raw["datasets"][name] = {"path": own.name, "question": "q", "answer": "a", "grader": "math"}
+    raw["run"]["datasets"] += ["mine", "copy"]
+    both = write_params(own.parent, raw)
+    within = "pair of questions within mine is the same or nearly so: mine-00000 and mine-00001 (100% alike)."
+    assert fetch.run(both, "mine").warnings == [f"one {within}"]
+    # Each of the five is in the other data set too, and the two that are alike cross over.
+    across = fetch.run(both, "copy").warnings
+    assert across[1].startswith("7 pairs of questions of copy and mine are the same or nearly so: copy-00000 and")
+
+
+def test_a_preview_writes_nothing(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (own.parent / "models").symlink_to(ROOT / "models")
+    own.write_text('{"q": "What is 2 + 2?", "a": 4}')
+    params(own, instruction="Use a box.")
+    with pytest.raises(SystemExit) as ended:
+        main(["fetch", "--preview", "mine"])
+    assert ended.value.code == 0
+    shown = capsys.readouterr().out
+    assert "mine: 1 problems. This is how base is asked the first of them." in shown
+    assert "── mine-00000 · gold 4 · math ──\nWhat is 2 + 2?\n\nUse a box." in shown
+    assert not tables.problems_path("mine").exists()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stages.errors import LeashError
-from stages.fetch.files import golds as written_golds
+from stages.fetch.benchmark import golds as written_golds
 from stages.importing.reading.rows import Row
 from stages.verify.extract import extract
 
