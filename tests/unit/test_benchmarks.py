@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import pickle
+import zlib
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -273,3 +276,55 @@ def test_simpleqa_is_a_uniform_tenth_by_seed(tmp_path: Path, monkeypatch: pytest
     first, again, other, everything = drawn(), drawn(seed=0), drawn(seed=1), drawn(size="all")
     assert first == again != other
     assert (len(first), len(other), len(everything)) == (433, 433, 4326)
+
+
+STDIN = json.dumps([{"input": "1\n", "output": "2\n", "testtype": "stdin"}])
+CODING = {
+    **LIVEBENCH,
+    "category": "coding",
+    "task": "LCB_generation",
+    "public_test_cases": STDIN,
+    "private_test_cases": "[]",
+}
+CONTEST = {
+    "question_id": "abc387_b",
+    "question_content": "Add one.",
+    "starter_code": "",
+    "contest_date": "2025-01-04T00:00:00",
+    "public_test_cases": STDIN,
+    "private_test_cases": base64.b64encode(zlib.compress(pickle.dumps(STDIN))).decode(),
+    "metadata": "{}",
+}
+
+
+def test_programs_have_tests_for_golds() -> None:
+    found = problem("livebench-coding", CODING)
+    assert found is not None
+    assert [json.loads(gold) for gold in found.gold] == [{"input": "1\n", "output": "2\n", "kind": "stdin"}]
+    contest = problem("livecodebench-v5", CONTEST)
+    assert contest is not None
+    assert len(contest.gold) == 2
+    assert "Add one." in contest.question
+
+
+@pytest.mark.parametrize(
+    ("day", "settings", "v5", "v6"),
+    [
+        ("2024-07-31", {}, False, False),
+        ("2024-08-01", {}, True, False),
+        ("2025-01-31", {}, True, False),
+        ("2025-02-01", {}, False, True),
+        ("2025-05-01", {}, False, False),
+        ("2023-06-01", {"since": "2023-05-01", "until": "2024-01-01"}, True, True),
+    ],
+)
+def test_livecodebenchs_windows(day: str, settings: dict[str, Any], v5: bool, v6: bool) -> None:
+    row = {**CONTEST, "contest_date": f"{day}T00:00:00"}
+    found = [problem(family, row, **settings) is not None for family in ("livecodebench-v5", "livecodebench-v6")]
+    assert found == [v5, v6]
+
+
+def test_tests_that_would_run_something_are_refused_with_their_row() -> None:
+    hostile = base64.b64encode(zlib.compress(pickle.dumps(print))).decode()
+    with pytest.raises(LeashError, match=r"file\.jsonl, row 1: .* would load builtins\.print, which no test needs"):
+        problem("livecodebench-v5", {**CONTEST, "private_test_cases": hostile})

@@ -41,7 +41,7 @@ FAMILIES: dict[str, Benchmark] = {
 }
 
 # What a model is told below a question of Reasoning Gym, whose own system prompt asks for such tags.
-TAGGED = "Put your final answer between <answer> and </answer>."
+TAGGED = "Put your final answer, and only that, between <answer> and </answer>."
 
 
 def usual_instruction(family: str | None) -> str | None:

@@ -12,7 +12,9 @@ Only the files that hold such dates are downloaded: together they are 4.5 GB.
 
 from __future__ import annotations
 
+from stages.fetch import code_tests
 from stages.fetch.benchmark import Benchmark, Problem, Row
+from stages.fetch.benchmarks.livebench import tests
 from stages.params import Dataset
 
 HUB = "livecodebench/code_generation_lite"
@@ -22,11 +24,9 @@ def problem(row: Row, dataset: Dataset, since: str, until: str) -> Problem | Non
     day = str(row.need("contest_date"))[:10]
     if not (dataset.since or since) <= day < (dataset.until or until):
         return None
-    from stages.fetch import code_tests
-
     return Problem(
         question=code_tests.question(row.fields),
-        gold=code_tests.tests(row.text("public_test_cases"), row.text("private_test_cases")),
+        gold=tests(row),
         id=row.text("question_id"),
         meta={
             "question": row.text("question_content"),
