@@ -206,7 +206,7 @@ class Code(Group):
     """What a program may use in the sandbox: seconds of processor time for each test, MB of memory."""
 
     seconds: Positive = 6
-    memory: Positive = 1024
+    memory: Positive = 4096
 
 
 class Verify(Group):
