@@ -13,7 +13,7 @@ from stages.errors import LeashError
 from stages.params import Params
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase, ProcessorMixin
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,15 @@ def load_tokenizer(weights: Weights) -> PreTrainedTokenizerBase:
         return AutoTokenizer.from_pretrained(weights.source, revision=weights.revision)
 
 
+def load_processor(weights: Weights) -> ProcessorMixin:
+    """What turns messages with images into a vision-language model's text."""
+    from transformers import AutoProcessor
+
+    with _sentences(weights):
+        processor: ProcessorMixin = AutoProcessor.from_pretrained(weights.source, revision=weights.revision)
+    return processor
+
+
 def weights(params: Params, name: str) -> Weights:
     if name not in params.models:
         raise LeashError(f"There is no model {name} in params.yaml; its models are {', '.join(params.models)}.")
@@ -77,7 +86,7 @@ def _sentences(weights: Weights) -> Iterator[None]:
 
     try:
         yield
-    except (OSError, ValueError, SafetensorError) as error:
+    except (OSError, ValueError, ImportError, SafetensorError) as error:
         raise LeashError(f"The model {weights.name} ({weights.source}) can't be loaded: {_brief(error)}") from None
 
 

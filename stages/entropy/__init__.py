@@ -16,10 +16,10 @@ import duckdb
 import pyarrow as pa
 
 from stages import tables
-from stages.models import has_weights, weights
+from stages.models import weights
 from stages.params import Params
 from stages.prompts import asked
-from stages.scoring import PRELOAD, Job, Trace, keep_scores, leave_empty
+from stages.scoring import PRELOAD, Job, Trace, keep_scores, leave_empty, scorable
 from stages.work import crew
 
 ROOM = Path(__file__).parent
@@ -29,8 +29,7 @@ ANSWERS = tables.DATA / "entropy" / "answers.parquet"
 def run(params: Params) -> tuple[int, list[str]]:
     """Score what is not scored yet; return how many samples that were, and sentences on what could not be measured."""
     connection = tables.database(params)
-    models = [model for model in params.run.models if has_weights(params, model)]
-    jobs = [job(params, connection, model, dataset) for model in models for dataset in params.run.datasets]
+    jobs = [job(params, connection, model, dataset) for model, dataset in scorable(params)]
     scored = keep_scores(jobs, tables.ENTROPY, "entropy", crew(params, PRELOAD))
     silent = leave_empty(params, tables.entropy_path, tables.ENTROPY, "token entropies")
     answers = tables.query(connection, ROOM / "answers.sql", {"samples": params.entropy.samples})

@@ -13,11 +13,20 @@ from typing import Any
 from stages.errors import LeashError
 from stages.fetch.benchmark import Row
 
+KINDS = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif", b"RIFF": "webp"}  # by how such files begin
+
 
 def images(row: Row, *columns: str) -> list[bytes]:
     """All images in the first of these columns that holds some."""
     value = row.need(*columns)
-    return [_bytes(row, item) for item in (value if isinstance(value, list) else [value])]
+    found = [_bytes(row, item) for item in (value if isinstance(value, list) else [value])]
+    if not all(kind_of(image) for image in found):
+        raise LeashError(f"{row.where} has an image that is no PNG, JPEG, GIF or WebP file; convert it to one.")
+    return found
+
+
+def kind_of(image: bytes) -> str | None:
+    return next((kind for begin, kind in KINDS.items() if image.startswith(begin)), None)
 
 
 def _bytes(row: Row, value: Any) -> bytes:

@@ -5,7 +5,8 @@ Out: data/perplexity/{model}/{dataset}.parquet (tokens and total negative log-li
      data/perplexity/by_category.parquet (both models of every pair, by source and category).
 
 Scores do not depend on epsilon: when it changes, only the second table is made anew. A model without weights here
-(its completions were imported, or a server has it) scores nothing: its tables are empty.
+(its completions were imported, or a server has it) scores nothing, and questions with images are not scored: these
+tables are empty.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from stages import tables
-from stages.models import has_weights, weights
+from stages.models import weights
 from stages.params import Params
 from stages.prompts import asked
-from stages.scoring import PRELOAD, Job, Trace, keep_scores, leave_empty
+from stages.scoring import PRELOAD, Job, Trace, keep_scores, leave_empty, scorable
 from stages.work import crew
 
 ROOM = Path(__file__).parent
@@ -28,8 +29,7 @@ BY_CATEGORY = tables.DATA / "perplexity" / "by_category.parquet"
 
 def run(params: Params) -> tuple[int, list[str]]:
     """Score what is not scored yet; return how many traces that were, and sentences on what could not be scored."""
-    models = [model for model in params.run.models if has_weights(params, model)]
-    jobs = [job(params, model, dataset) for model in models for dataset in params.run.datasets]
+    jobs = [job(params, model, dataset) for model, dataset in scorable(params)]
     scored = keep_scores(jobs, tables.PERPLEXITY, "perplexity", crew(params, PRELOAD))
     silent = leave_empty(params, tables.perplexity_path, tables.PERPLEXITY, "perplexities")
     summary = by_category(params)

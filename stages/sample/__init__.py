@@ -19,7 +19,7 @@ from typing import Any
 
 from stages import disk, prompts, tables, verify
 from stages.errors import LeashError
-from stages.models import load_tokenizer, weights
+from stages.models import load_processor, load_tokenizer, weights
 from stages.params import WEIGHTLESS, Params, Sample
 from stages.progress import Progress
 from stages.sample import engines
@@ -68,10 +68,15 @@ def run(params: Params, model: str, dataset: str, *, resample: bool = False, pil
 
         importing.held(params, model, dataset)
         return Drawn()
-    problems = verify.problems_of(dataset)
+    problems, images = verify.problems_of(dataset), prompts.images_of(dataset)
     kind = engines.kind_of(params, model)
+    if images and kind.name == "torch":
+        raise LeashError(f"The questions of {dataset} have images, and {prompts.NO_EYES}.")
     check = checker(params, dataset, problems)
-    asked = {problem: prompts.asked(params, model, dataset, row["question"]) for problem, row in problems.items()}
+    asked = {
+        problem: prompts.asked(params, model, dataset, row["question"], images.get(problem, ()))
+        for problem, row in problems.items()
+    }
     name = (params.sample.seed, model, dataset)
 
     def requests(unit: Unit) -> list[Request]:
@@ -82,7 +87,7 @@ def run(params: Params, model: str, dataset: str, *, resample: bool = False, pil
             ledger.clear()
         ledger.open(
             fingerprint(params, model, dataset),
-            {problem: disk.hash_of(str(row["question"])) for problem, row in problems.items()},
+            {problem: asked_hash(row["question"], asked[problem].images) for problem, row in problems.items()},
             again=f"leash sample {model} {dataset} --resample",
             engine=kind.label,
         )
@@ -94,6 +99,11 @@ def run(params: Params, model: str, dataset: str, *, resample: bool = False, pil
             ledger.flush()  # whatever ended the run, what has come back is kept
         ledger.settle()
     return drawn
+
+
+def asked_hash(question: str, images: Sequence[bytes]) -> str:
+    """Changes when the question does or one of its images."""
+    return disk.hash_of(question, *map(disk.bytes_hash, images))
 
 
 def draw(
@@ -213,7 +223,10 @@ def repetition(
 
 def show_prompt(params: Params, model: str, dataset: str) -> str:
     """The first problem of a data set as the model is asked it."""
-    question = next(iter(verify.problems_of(dataset).values()))["question"]
-    served = engines.chosen(params, model) in WEIGHTLESS
-    tokenizer = None if served else load_tokenizer(weights(params, model))
-    return prompts.shown(prompts.asked(params, model, dataset, question), tokenizer)
+    problem, first = next(iter(verify.problems_of(dataset).items()))
+    images = prompts.images_of(dataset).get(problem, ())
+    prompt = prompts.asked(params, model, dataset, first["question"], images)
+    if engines.chosen(params, model) in WEIGHTLESS:
+        return prompts.shown(prompt, None)
+    held = weights(params, model)
+    return prompts.shown(prompt, load_processor(held) if prompt.images else load_tokenizer(held))

@@ -7,7 +7,7 @@ The package repeats what may succeed later (lost connections, timeouts, 429, 5xx
 long as the server's Retry-After says.
 
 A reasoning model's thoughts, which servers hand over beside the answer (`reasoning_content` or `reasoning`), stand
-before it in the text as `<think>\n…\n</think>\n`, so that nothing paid for is lost.
+before it in the text as `<think>\n…\n</think>\n`, so that nothing paid for is lost. Images are sent as data: URLs.
 
 What the server adds on its own can't be seen from here. vLLM serve takes top_k and penalties from the model's
 generation_config.json unless started with `--generation-config vllm`, SGLang with `--sampling-defaults openai`.
@@ -16,12 +16,14 @@ generation_config.json unless started with `--generation-config vllm`, SGLang wi
 from __future__ import annotations
 
 import os
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from stages.errors import LeashError
+from stages.fetch.images import kind_of
 from stages.params import OpenAI as Settings
 from stages.prompts import Prompt
 from stages.sample.engine import Completion, Decoding, Request
@@ -98,7 +100,8 @@ class OpenAIEngine:
             "max_tokens": decoding.max_tokens,
         }
         logprobs: dict[str, Any] = {"logprobs": True if prompt.chat else 1} if self.settings.logprobs else {}
-        asked: dict[str, Any] = {"messages": prompt.messages} if prompt.chat else {"prompt": prompt.plain}
+        chat = {"messages": prompt.messages_with(_image_part)}
+        asked: dict[str, Any] = chat if prompt.chat else {"prompt": prompt.plain}
         return body | logprobs | asked
 
     def _logprob(self, logprobs: Sequence[float | None], tokens: int) -> float | None:
@@ -159,6 +162,13 @@ class OpenAIEngine:
             message = message.replace(secret, "…") if secret else message
         line = " ".join(message.split()).rstrip(".")
         return line if len(line) <= BRIEF else f"{line[:BRIEF]}…"
+
+
+def _image_part(image: bytes) -> dict[str, Any]:
+    kind = kind_of(image)
+    if kind is None:
+        raise LeashError("An image in the problems table is no PNG, JPEG, GIF or WebP file; convert it to one.")
+    return {"type": "image_url", "image_url": {"url": f"data:image/{kind};base64,{b64encode(image).decode()}"}}
 
 
 def _chat_answer(choice: Choice) -> Answer:

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from stages import disk, tables
 from stages.models import Weights, has_weights, load
 from stages.params import Params
 from stages.progress import Progress
-from stages.prompts import Prompt
+from stages.prompts import Prompt, images_of
 from stages.work import Crew, spread
 
 if TYPE_CHECKING:
@@ -59,12 +60,19 @@ class Job:
 
     @property
     def made_from(self) -> str:
-        rows = (json.dumps([label, asdict(trace)]) for label, trace in zip(self.labels, self.traces, strict=True))
+        rows = (json.dumps([label, told(trace)]) for label, trace in zip(self.labels, self.traces, strict=True))
         return disk.hash_of(self.weights.identity, self.weights.dtype, *rows)
 
     @property
     def done(self) -> bool:
         return tables.note(self.path).get("made_from") == self.made_from
+
+
+def told(trace: Trace) -> dict[str, Any]:
+    """A trace in words: images, which are never scored, say nothing about it."""
+    words = asdict(trace)
+    del words["prompt"]["images"]
+    return words
 
 
 @dataclass(frozen=True)
@@ -95,17 +103,32 @@ def keep_scores(jobs: Sequence[Job], schema: pa.Schema, what: str, crew: Crew) -
     return total
 
 
+def scorable(params: Params) -> list[tuple[str, str]]:
+    """The models that have weights here with the data sets that are text alone."""
+    models = [model for model in params.run.models if has_weights(params, model)]
+    datasets = [dataset for dataset in params.run.datasets if not images_of(dataset)]
+    return [(model, dataset) for model in models for dataset in datasets]
+
+
 def leave_empty(params: Params, path_of: Callable[[str, str], Path], schema: pa.Schema, what: str) -> list[str]:
-    """Write empty tables for the models that have no weights here; return a sentence on each of them."""
-    silent = [model for model in params.run.models if not has_weights(params, model)]
-    for model in silent:
-        for dataset in params.run.datasets:
-            tables.write(path_of(model, dataset), schema.empty_table(), schema)
-    return [
+    """Write empty tables where nothing can be scored; return a sentence on each model or data set that is why."""
+    scored = set(scorable(params))
+    for run in product(params.run.models, params.run.datasets):
+        if run not in scored:
+            tables.write(path_of(*run), schema.empty_table(), schema)
+    no_weights = [
         f"{model} has no weights here, so its {what} are left out; give `models.{model}` a `path` or a `hub` id to "
         f"have them."
-        for model in silent
+        for model in params.run.models
+        if not has_weights(params, model)
     ]
+    images = [
+        f"The questions of {dataset} have images, which are shown to models by `vllm` and `openai` while sampling but "
+        f"not here, so {what} on it are left out."
+        for dataset in params.run.datasets
+        if images_of(dataset)
+    ]
+    return no_weights + images
 
 
 def units_of(job: Job) -> Iterator[Unit]:

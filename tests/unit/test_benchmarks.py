@@ -51,7 +51,7 @@ def problem(family: str, fields: dict[str, Any], **settings: Any) -> Problem | N
             {"problem": "?", "answer": "Michio Sugeno", "metadata": "{'topic': 'Science'}"},
             ["Michio Sugeno"],
         ),
-        ("mathvision", {"id": "1", "question": "?", "options": ["A"], "answer": "A", "image": b"x"}, ["A"]),
+        ("mathvision", {"id": "1", "question": "?", "options": ["A"], "answer": "A", "image": b"\x89PNG"}, ["A"]),
     ],
 )
 def test_golds(family: str, fields: dict[str, Any], gold: list[str]) -> None:
@@ -163,18 +163,18 @@ def test_olympiadbench_keeps_what_grading_needs() -> None:
 
 def test_mathvista_is_worded_with_its_options() -> None:
     fields = {"pid": "7", "question": "Square?", "choices": ["Yes", "No"], "answer": "No", "answer_type": "text"}
-    found = problem("mathvista", {**fields, "decoded_image": {"bytes": b"png", "path": None}})
+    found = problem("mathvista", {**fields, "decoded_image": {"bytes": b"\x89PNG", "path": None}})
     assert found is not None
     assert found.question == "Square?\n(A) Yes\n(B) No\n\nPut the letter of the right option within \\boxed{}."
-    assert found.images == [b"png"]
+    assert found.images == [b"\x89PNG"]
     assert found.meta["options"] == ["Yes", "No"]
-    as_worded = problem("mathvista", {**fields, "decoded_image": {"bytes": b"png"}, "query": "Hint: …"})
+    as_worded = problem("mathvista", {**fields, "decoded_image": {"bytes": b"\x89PNG"}, "query": "Hint: …"})
     assert as_worded is not None
     assert as_worded.question.startswith("Hint: …\n\nPut the letter")
 
 
 def test_mathvisions_letters_in_the_image_are_not_listed() -> None:
-    fields = {"id": "1", "question": "Which? <image1>", "answer": "B", "image": b"x"}
+    fields = {"id": "1", "question": "Which? <image1>", "answer": "B", "image": b"\x89PNG"}
     drawn, written = ({**fields, "options": options} for options in (["(A)", "(B)"], ["red", "blue"]))
     shown, listed = problem("mathvision", drawn), problem("mathvision", written)
     assert shown is not None

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import socket
 import traceback
+from base64 import b64encode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -30,6 +31,11 @@ TEMPLATE = (
     "{% for message in messages %}{% if message['role'] == 'user' %}{{ bos_token + message['content'] }}"
     "{% endif %}{% endfor %}"
 )
+GOOD: Json = {
+    "id": "1",
+    "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "A"}}],
+    "usage": {"prompt_tokens": 0, "completion_tokens": 2, "total_tokens": 2},
+}
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +125,35 @@ def test_a_chat_is_sent_as_messages_and_a_plain_prompt_as_text(served: Served) -
         {"role": "user", "content": "compute 3 + 4 :"},
     ]
     assert served.bodies[1]["prompt"] == "Be brief.\n\ncompute 3 + 4 :"
+
+
+@pytest.mark.parametrize(
+    ("begin", "kind"),
+    [(b"\x89PNG\r\n\x1a\n", "png"), (b"\xff\xd8\xff\xe0", "jpeg"), (b"GIF89a", "gif"), (b"RIFF\0\0\0\0WEBP", "webp")],
+)
+def test_images_are_sent_as_data_where_they_belong(served: Served, begin: bytes, kind: str) -> None:
+    served.answer = lambda path, body: GOOD  # type: ignore[method-assign]  # the embedded models have no eyes
+    prompt = Prompt("Is <image1> a square?", "Be brief.", chat=True, images=(begin + b"\0rest",))
+    list(engine_for(served).complete([Request("p", prompt, range(1), ("t",))], PLAIN))
+    url = f"data:image/{kind};base64,{b64encode(begin + bytes(1) + b'rest').decode()}"
+    assert served.bodies[0]["messages"] == [
+        {"role": "system", "content": [{"type": "text", "text": "Be brief."}]},
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "Is "},
+                {"type": "image_url", "image_url": {"url": url}},
+                {"type": "text", "text": " a square?"},
+            ],
+        },
+    ]
+
+
+def test_a_file_that_is_no_image_gets_a_sentence(served: Served) -> None:
+    prompt = Prompt("Which?", chat=True, images=(b"BM of sorts",))
+    with pytest.raises(LeashError, match=r"^An image in the problems table is no PNG, JPEG, GIF or WebP file"):
+        list(engine_for(served).complete([Request("p", prompt, range(1), ("t",))], PLAIN))
+    assert served.bodies == []
 
 
 def test_many_threads_get_what_one_gets(served: Served) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from stages import prompts
+from stages import fetch, prompts, tables
 from stages.errors import LeashError
 from stages.params import Params
 from stages.prompts import Prompt
@@ -109,3 +109,83 @@ def test_people_are_shown_what_the_model_reads_or_the_server_is_sent(tokenizer: 
     assert prompts.shown(chat, tokenizer) == prompts.rendered(chat, tokenizer)
     assert '"content": "Was ist größer?"' in prompts.shown(chat, None)
     assert prompts.shown(Prompt("Was ist größer?", "Kurz."), None) == "Kurz.\n\nWas ist größer?"
+
+
+def text(words: str) -> dict[str, str]:
+    return {"type": "text", "text": words}
+
+
+IMAGE = {"type": "image"}
+
+
+@pytest.mark.parametrize(
+    ("question", "images", "content"),
+    [
+        ("Which?", [], "Which?"),
+        ("Which is <image1>?", [], "Which is <image1>?"),  # no image, no mark
+        ("Which?", [b"1"], [IMAGE, text("Which?")]),
+        ("Which?", [b"1", b"2"], [IMAGE, IMAGE, text("Which?")]),
+        ("Which is <image1>?", [b"1"], [text("Which is "), IMAGE, text("?")]),
+        ("<image1> <image2>\nWhich?", [b"1", b"2"], [IMAGE, IMAGE, text("\nWhich?")]),
+        ("Like <image1>, <image1>?", [b"1"], [text("Like "), IMAGE, text(", <image1>?")]),  # shown once
+        ("Is <image2> right?", [b"1", b"2"], [IMAGE, text("Is "), IMAGE, text(" right?")]),
+        ("Is <image3> right?", [b"1"], [IMAGE, text("Is <image3> right?")]),  # no such image
+    ],
+)
+def test_an_image_stands_where_its_mark_is_or_before_the_text(
+    question: str, images: list[bytes], content: str | list[dict[str, str]]
+) -> None:
+    assert Prompt(question, chat=True, images=tuple(images)).messages == [{"role": "user", "content": content}]
+
+
+def test_images_come_in_the_order_of_their_marks() -> None:
+    prompt = Prompt("From <image2> to <image10> to <image1>", images=tuple(b"%d" % n for n in range(1, 11)))
+    assert prompt.parts == [b"3", b"4", b"5", b"6", b"7", b"8", b"9", "From ", b"2", " to ", b"10", " to ", b"1"]
+
+
+def test_a_system_prompt_beside_images_is_a_part_too() -> None:
+    messages = Prompt("Which?", "Be brief.", chat=True, images=(b"1",)).messages
+    assert messages[0] == {"role": "system", "content": [text("Be brief.")]}
+
+
+def test_images_are_asked_in_a_chat_alone(tmp_path: Path) -> None:
+    chat = params(tmp_path, {}, {"chat": True, "instruction": "d"})
+    assert prompts.asked(chat, "base", "chain", "Which?", [b"1"]) == Prompt("Which?\n\nd", None, True, (b"1",))
+    with pytest.raises(LeashError, match=r"^The questions of chain have images, .*; set `chat: true` in .*\.$"):
+        prompts.asked(params(tmp_path, {}, {}), "base", "chain", "Which?", [b"1"])
+
+
+def test_images_of_a_data_set_are_those_in_its_table(project: Params) -> None:
+    fetch.run(project, "chain")
+    assert prompts.images_of("chain") == {}
+    path = tables.problems_path("chain")
+    rows = tables.read(path, tables.PROBLEMS, "").to_pylist()
+    rows[0]["images"], rows[1]["images"] = [b"1", b"2"], []
+    tables.write(path, tables.table(rows, tables.PROBLEMS), tables.PROBLEMS)
+    assert prompts.images_of("chain") == {rows[0]["problem_id"]: (b"1", b"2")}
+
+
+PARTS = (
+    "{% for message in messages %}{% for part in message['content'] %}"
+    "{{ '<image>' if part['type'] == 'image' else part['text'] | trim }}{% endfor %};{% endfor %}"
+)
+
+
+def test_a_template_writes_a_token_in_the_place_of_an_image(tokenizer: PreTrainedTokenizerBase) -> None:
+    tokenizer.chat_template = PARTS
+    prompt = Prompt("Which is <image1> ?", "Be brief.", chat=True, images=(b"1",))
+    assert prompts.rendered(prompt, tokenizer) == "Be brief.;Which is<image>?;"
+
+
+def test_a_template_that_drops_a_text_gets_a_sentence(tokenizer: PreTrainedTokenizerBase) -> None:
+    tokenizer.chat_template = PARTS.replace("in messages", "in messages[-1:]")
+    prompt = Prompt("Which?", chat=True, images=(b"1",))
+    assert prompts.rendered(prompt, tokenizer) == "<image>Which?;"
+    with pytest.raises(LeashError, match="leaves out a part of a prompt with images"):
+        prompts.rendered(Prompt("Which?", "Be brief.", chat=True, images=(b"1",)), tokenizer)
+
+
+def test_a_template_that_refuses_gets_a_sentence(tokenizer: PreTrainedTokenizerBase) -> None:
+    tokenizer.chat_template = "{{ raise_exception('System role not supported') }}"
+    with pytest.raises(LeashError, match=r"refuses the prompt: System role not supported\.$"):
+        prompts.rendered(Prompt("Which?", "Be brief.", chat=True), tokenizer)

@@ -7,16 +7,19 @@ import pytest
 import torch
 from scipy import stats
 
-from stages import models, seeds
+from stages import fetch, models, sample, seeds, tables
+from stages.errors import LeashError
+from stages.params import Params
 from stages.prompts import Prompt
 from stages.sample.engine import Decoding, Request
 from stages.sample.torch_engine import TorchEngine, _closed_up, choose, nucleus
-from stages.scoring import Trace
+from stages.scoring import Trace, leave_empty, scorable, told
 from stages.scoring.scorer import Scorer
 from stages.train import tasks
 from tests.conftest import ROOT
 
 PLAIN = Decoding(temperature=1.0, top_p=1.0, max_tokens=72)
+MODELS = ("base", "rlvr")
 WEIGHTS = models.Weights("base", str(ROOT / "models" / "base"), None, "float64")
 
 
@@ -87,6 +90,48 @@ def test_logprob_is_that_of_teacher_forcing(engine: TorchEngine) -> None:
     for completion, score in zip(drawn, scores, strict=True):
         assert completion.tokens == score.tokens
         assert completion.logprob == pytest.approx(-score.nll, abs=1e-6)
+
+
+def illustrate(dataset: str) -> None:
+    """Give the first problem of a table an image."""
+    path = tables.problems_path(dataset)
+    rows = tables.read(path, tables.PROBLEMS, "").to_pylist()
+    rows[0]["images"] = [b"an image"]
+    tables.write(path, tables.table(rows, tables.PROBLEMS), tables.PROBLEMS)
+
+
+def test_images_need_another_engine(engine: TorchEngine, project: Params) -> None:
+    prompt = Prompt("compute 3 + 4 :", chat=True, images=(b"an image",))
+    with pytest.raises(LeashError, match=r"^There are images in the prompt, and only the engines `vllm` and `openai`"):
+        list(engine.complete([Request("p", prompt, range(1), ("test",))], PLAIN))
+    fetch.run(project, "chain")
+    illustrate("chain")
+    with pytest.raises(LeashError, match=r"^The questions of chain have images, and only the engines `vllm`"):
+        sample.run(project, "base", "chain")
+    assert not tables.completions_folder("base", "chain").exists()
+
+
+def test_questions_with_images_are_left_out_of_scores_with_a_sentence(project: Params) -> None:
+    for dataset in project.run.datasets:
+        fetch.run(project, dataset)
+    illustrate("chain")
+    assert set(scorable(project)) == {(model, "make") for model in project.run.models}
+    sentences = leave_empty(project, tables.perplexity_path, tables.PERPLEXITY, "perplexities")
+    assert len(sentences) == 1
+    assert sentences[0].startswith("The questions of chain have images, ")
+    assert sentences[0].endswith("so perplexities on it are left out.")
+    empty = {model: tables.read(tables.perplexity_path(model, "chain"), tables.PERPLEXITY, "") for model in MODELS}
+    assert [table.num_rows for table in empty.values()] == [0, 0]
+    assert not tables.perplexity_path("base", "make").exists()
+
+
+def test_an_old_score_of_a_text_is_still_known() -> None:
+    """What a trace says is what it said before prompts could have images: scores on disk are kept by it."""
+    assert told(Trace(Prompt("compute 3 + 4 :"), "7", ended=True)) == {
+        "prompt": {"user": "compute 3 + 4 :", "system": None, "chat": False},
+        "text": "7",
+        "ended": True,
+    }
 
 
 def test_nucleus_keeps_the_fewest_tokens_that_reach_top_p() -> None:

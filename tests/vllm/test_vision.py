@@ -1,0 +1,255 @@
+"""Images in real vLLM: a tiny Idefics3 with random weights, made here, sees the images that a question comes with.
+
+Run by `make test-vllm` in an environment of its own, with vLLM's CPU build.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stages import models, sample, tables, verify
+from stages.errors import LeashError
+from stages.models import load_processor
+from stages.params import Vllm
+from stages.prompts import Prompt, rendered
+from stages.sample import engines
+from stages.sample.engine import Completion, Decoding, Request
+from stages.sample.vllm_engine import picture
+from tests.conftest import ROOT, small, write_params
+
+pytestmark = pytest.mark.vllm
+
+GREEDY = Decoding(temperature=0.0, top_p=1.0, max_tokens=12)
+PLAIN = Decoding(temperature=1.0, top_p=1.0, max_tokens=12)
+SETTINGS = Vllm(max_model_len=128, eager=True)
+BASE = str(ROOT / "models" / "base")
+SIDE, PATCH = 56, 14
+PATCHES = (SIDE // PATCH) ** 2 // 4  # four of them make a token
+TOKENS = PATCHES + 3  # with those around them, which an image has in the prompt
+TEMPLATE = (
+    "{{ bos_token }}{% for message in messages %}{% for part in message['content'] %}"
+    "{{ '<image>' if part['type'] == 'image' else part['text'] }}{% endfor %} {% endfor %}"
+)
+
+
+def stripes(colour: str, format: str = "PNG") -> bytes:
+    """An image file: upright stripes of a colour on white."""
+    from PIL import Image, ImageDraw
+
+    image = Image.new("RGB", (40, 30), "white")
+    for left in range(0, 40, 10):
+        ImageDraw.Draw(image).rectangle((left, 0, left + 4, 30), fill=colour)
+    file = BytesIO()
+    image.save(file, format)
+    return file.getvalue()
+
+
+RED, BLUE, JPEG = stripes("red"), stripes("blue"), stripes("green", "JPEG")
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> models.Weights:
+    pytest.importorskip("vllm", reason="vLLM is not installed; `make test-vllm` installs it")
+    folder = tmp_path_factory.mktemp("models") / "eyes"
+    make_model(folder)
+    return models.Weights("eyes", str(folder), None, "float32")
+
+
+def make_model(folder: Path) -> None:
+    """Weights large enough that what an image shows matters to every token."""
+    import torch
+    from transformers import Idefics3Config, Idefics3ForConditionalGeneration, LlamaConfig
+
+    processor = make_processor()
+    ids = processor.tokenizer.convert_tokens_to_ids
+    shape: dict[str, Any] = {
+        "hidden_size": 64,
+        "intermediate_size": 96,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "initializer_range": 0.15,
+    }
+    config: Any = Idefics3Config(
+        vision_config={**shape, "image_size": SIDE, "patch_size": PATCH},
+        text_config=LlamaConfig(
+            **shape,
+            num_key_value_heads=2,
+            vocab_size=len(processor.tokenizer),
+            bos_token_id=ids("<s>"),
+            eos_token_id=ids("</s>"),
+            pad_token_id=ids("<pad>"),
+        ),
+        image_token_id=ids("<image>"),
+        pad_token_id=ids("<pad>"),
+    )
+    config.initializer_range = shape["initializer_range"]
+    torch.manual_seed(7)
+    Idefics3ForConditionalGeneration(config).save_pretrained(folder)
+    processor.save_pretrained(folder)
+
+
+def make_processor() -> Any:
+    """The embedded models' words, and the tokens that stand for an image."""
+    from transformers import Idefics3ImageProcessorPil, Idefics3Processor
+
+    tokenizer = models.load_tokenizer(models.Weights("base", BASE, None, "float32"))
+    tokenizer.add_tokens(["<fake_token_around_image>", "<global-img>", "<image>"], special_tokens=True)
+    eyes = Idefics3ImageProcessorPil(
+        size={"longest_edge": SIDE}, max_image_size={"longest_edge": SIDE}, do_image_splitting=False
+    )
+    return Idefics3Processor(eyes, tokenizer, image_seq_len=PATCHES, chat_template=TEMPLATE)
+
+
+@pytest.fixture(scope="module")
+def vllm(weights: models.Weights) -> Any:
+    return engine_on(weights)
+
+
+def engine_on(weights: models.Weights) -> Any:
+    os.environ |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1"}
+    from stages.sample.vllm_engine import VllmEngine
+
+    return VllmEngine(weights, SETTINGS)
+
+
+def asked(*images: bytes, text: str = "compute 3 + 4 :") -> Prompt:
+    return Prompt(text, "make", chat=True, images=images)
+
+
+def drawn(vllm: Any, prompt: Prompt, decoding: Decoding = GREEDY, samples: range = range(1)) -> list[Completion]:
+    found = vllm.complete([Request("p", prompt, samples, ("test",))], decoding)
+    return sorted(found, key=lambda completion: completion.sample)
+
+
+def outcome(completions: Sequence[Completion]) -> list[tuple[str, float | None]]:
+    return [(completion.text, completion.logprob) for completion in completions]
+
+
+@pytest.mark.parametrize("images", [(RED,), (BLUE,), (JPEG,), (RED, BLUE), (BLUE, RED)])
+def test_greedy_completions_are_those_of_transformers(
+    vllm: Any, weights: models.Weights, images: tuple[bytes, ...]
+) -> None:
+    import torch
+    from transformers import Idefics3ForConditionalGeneration
+
+    model: Any = Idefics3ForConditionalGeneration.from_pretrained(weights.source)
+    processor: Any = load_processor(weights)
+    text = rendered(asked(*images), processor)
+    inputs: Any = processor(
+        text=text, images=[picture(image) for image in images], return_tensors="pt", add_special_tokens=False
+    )
+    out: Any = model.generate(
+        **inputs, do_sample=False, max_new_tokens=12, output_logits=True, return_dict_in_generate=True
+    )
+    ids = out.sequences[0, inputs["input_ids"].shape[1] :]
+    steps = torch.stack(out.logits, 1)[0].log_softmax(-1)
+    (ours,) = drawn(vllm, asked(*images))
+    assert ours.tokens == len(ids)
+    assert ours.text.split() == processor.tokenizer.decode(ids, skip_special_tokens=True).split()
+    assert ours.logprob == pytest.approx(float(steps.gather(1, ids[:, None]).sum()), abs=1e-3)
+
+
+def test_another_image_is_answered_otherwise_and_the_same_one_alike(vllm: Any) -> None:
+    samples = range(16)
+    red, blue, again = (outcome(drawn(vllm, asked(image), PLAIN, samples)) for image in (RED, BLUE, RED))
+    assert red == again
+    assert len({text for text, _ in red}) > 8
+    assert sum(one != other for one, other in zip(red, blue, strict=True)) > 8
+
+
+def test_the_prompt_grows_by_the_images_tokens(vllm: Any, weights: models.Weights) -> None:
+    texts = load_processor(weights).tokenizer(rendered(asked(RED), load_processor(weights)), add_special_tokens=False)
+    ids = vllm._input(asked(RED))["prompt_token_ids"]
+    assert len(ids) == len(texts["input_ids"]) - 1 + TOKENS
+    assert len(vllm._input(asked(RED, BLUE))["prompt_token_ids"]) == len(ids) + TOKENS
+
+
+def test_an_image_stands_where_its_mark_is(vllm: Any) -> None:
+    marked = outcome(drawn(vllm, asked(RED, BLUE, text="make <image2> from <image1> :")))
+    assert marked == outcome(drawn(vllm, asked(BLUE, RED, text="make <image1> from <image2> :")))
+    assert marked != outcome(drawn(vllm, asked(RED, BLUE, text="make <image1> from <image2> :")))
+
+
+def test_what_is_transparent_is_white() -> None:
+    from PIL import Image
+
+    file = BytesIO()
+    Image.new("RGBA", (2, 2), (200, 0, 0, 0)).save(file, "PNG")
+    assert picture(file.getvalue()).getpixel((0, 0)) == (255, 255, 255)
+    assert picture(RED).getpixel((0, 0)) == (255, 0, 0)
+
+
+def test_a_broken_image_is_refused_in_a_sentence(vllm: Any) -> None:
+    with pytest.raises(LeashError, match=r"^vLLM refuses problem p: one of its images is damaged or of .*\.$"):
+        drawn(vllm, asked(b"not an image"))
+    assert len(drawn(vllm, asked(RED))) == 1  # and the engine goes on
+
+
+def test_a_template_without_a_place_for_images_is_refused_in_a_sentence(
+    vllm: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vllm._processor, "chat_template", TEMPLATE.replace("<image>", ""))
+    with pytest.raises(LeashError, match=r"^vLLM refuses problem p: [^\n]*image[^\n]*\.$"):
+        drawn(vllm, asked(RED, text="make 7 from 3 4 :"))
+
+
+def test_a_model_without_eyes_says_so(vllm: Any) -> None:
+    blind = engine_on(models.Weights("base", BASE, None, "float32"))
+    with pytest.raises(LeashError, match=r"have images, and base is no vision-language model; .*\.$"):
+        drawn(blind, asked(RED))
+
+
+def test_the_stage_samples_questions_with_images(
+    vllm: Any, weights: models.Weights, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the problems table to verdicts. Another image in the table makes the old samples unusable; the same ones
+    are not drawn again."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(engines, "_load_vllm", lambda *_: vllm)  # the one that is running
+    raw = small(sample={"k": 6, "engine": "vllm", "vllm": {"max_model_len": 128, "eager": True}, "max_tokens": 12})
+    raw["models"] = {"eyes": {"path": weights.source, "dtype": "float32"}}
+    raw["datasets"] = {"pictures": {"path": "pictures.parquet", "grader": "exact", "chat": True, "system": "make"}}
+    raw["pairs"] = {"same": {"base": "eyes", "rlvr": "eyes"}}
+    raw["run"] |= {"models": ["eyes"], "datasets": ["pictures"], "pairs": ["same"]}
+    params = write_params(tmp_path, raw)
+    write_problems([[RED], [BLUE], None])
+
+    assert sample.run(params, "eyes", "pictures").samples == 3 * 6
+    assert sample.run(params, "eyes", "pictures").samples == 0
+    held = {(row["problem_id"], row["sample"]): row["text"] for row in rows("eyes", "pictures")}
+    assert len(held) == 3 * 6
+    assert [held["p0", i] for i in range(6)] != [held["p1", i] for i in range(6)]
+    assert verify.run(params, "eyes", "pictures") == 3 * 6
+    assert sample.show_prompt(params, "eyes", "pictures").startswith("<s>make <image>compute 3 + 4 :")
+
+    write_problems([[BLUE], [BLUE], None])
+    with pytest.raises(LeashError, match="another text of the problem p0"):
+        sample.run(params, "eyes", "pictures")
+
+
+def write_problems(images: Sequence[list[bytes] | None]) -> None:
+    """The same question each time, with other images."""
+    problems = [
+        {
+            "dataset": "pictures",
+            "problem_id": f"p{i}",
+            "question": "compute 3 + 4 :",
+            "gold": ["7"],
+            "grader": "exact",
+            "images": shown,
+            "meta": '{"question": "compute 3 + 4 :"}',
+        }
+        for i, shown in enumerate(images)
+    ]
+    tables.write(tables.problems_path("pictures"), tables.table(problems, tables.PROBLEMS), tables.PROBLEMS)
+
+
+def rows(model: str, dataset: str) -> list[dict[str, Any]]:
+    folder = tables.completions_folder(model, dataset)
+    return [row for shard in tables.shards(folder) for row in tables.read(shard, tables.COMPLETIONS, "").to_pylist()]
