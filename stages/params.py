@@ -76,7 +76,8 @@ class Dataset(Asking):
     the hub at a `revision` or from a `path`; a file of your own with question and answer columns; or `imported` with
     their completions by `leash import`.
 
-    `size` draws so many of the problems by `seed`. `threshold` is the score from which an answer counts as correct.
+    `size` draws so many of the problems by `seed`. `threshold` is the score from which an answer counts as correct;
+    `rounded` says that golds were rounded to the digits they show.
     """
 
     domain: Domain = "math"
@@ -100,6 +101,7 @@ class Dataset(Asking):
     # grading
     threshold: Annotated[float, Field(gt=0, le=1)] | None = None
     tolerance: Share | None = None
+    rounded: bool = False
     # single families: the embedded ones, Reasoning Gym, LiveBench, LiveCodeBench
     levels: list[Positive] = []
     per_level: Positive = 16

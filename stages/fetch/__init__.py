@@ -122,6 +122,7 @@ def _table_row(
         **problem.meta,
         **({"threshold": dataset.threshold} if dataset.threshold is not None else {}),
         **({"tolerance": dataset.tolerance} if dataset.tolerance is not None else {}),
+        **({"rounded": True} if dataset.rounded else {}),
         "source": origin,
     }
     return {

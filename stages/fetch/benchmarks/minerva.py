@@ -4,7 +4,8 @@ r"""Minerva: 272 problems of undergraduate science courses.
      "solution": "Start with: … $s = \\boxed{1.6} cm$ …", "type": "Introduction to Astronomy (8.282J Spring 2006)"}
 
 The first copy has no answer column: the answer is the last box of the solution. Other copies have question and answer;
-one has a list of accepted answers. Stray newlines follow some.
+one has a list of accepted answers, forty of which are those of a neighbouring part. Stray newlines follow some. Golds
+are rounded to the digits they show.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def problem(row: Row, _: Dataset) -> Problem:
         question=row.text("problem", "question"),
         gold=golds(row.get("answer")) or [_boxed(row)],
         id=None if identity is None else str(identity),
-        meta={"course": row.get("type")},
+        meta={"course": row.get("type"), "rounded": True},
     )
 
 

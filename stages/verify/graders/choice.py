@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stages.verify.extract import extract as usual
-from stages.verify.graders.livebench import reply_in
+from stages.verify.extract import reply_in
 from stages.verify.graders.numeric import Quantity, number, plain, quantity, quantity_in
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"

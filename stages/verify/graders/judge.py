@@ -30,8 +30,8 @@ from stages.progress import Progress
 from stages.prompts import Prompt
 from stages.sample.engine import Completion, Decoding, Request
 from stages.sample.openai_engine import OpenAIEngine
+from stages.verify.extract import reply_in
 from stages.verify.graders import Asked, Grade, storable, unscored
-from stages.verify.graders.livebench import reply_in
 from stages.work import Crew, Feed, over_threads
 
 PAID = True

@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from stages.verify.extract import extract as usual
+from stages.verify.extract import reply_in
 
 LONGEST = 4000  # characters at the end of a reply; the longest of the texts to correct is half of that
 CLOSING = 200  # characters that may follow the bold answer
@@ -44,11 +45,6 @@ def extract(text: str) -> str | None:
     """What every task needs to find its answer; None where the reply is empty."""
     reply = reply_in(text)[-LONGEST:]
     return _in_tags(reply) or _closing(reply) or reply or None
-
-
-def reply_in(text: str) -> str:
-    """What a text says outside its thoughts: after the last that ended, before one that never does."""
-    return text.rpartition("</think>")[2].partition("<think>")[0].strip()
 
 
 def grade(answer: str, gold: Sequence[str], meta: Mapping[str, Any]) -> float:

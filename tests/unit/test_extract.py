@@ -1,0 +1,113 @@
+"""Extraction: what a text says its answer is, as a table of (text, answer, why)."""
+
+from __future__ import annotations
+
+from cProfile import Profile
+
+import pytest
+
+from stages.verify.extract import extract
+
+BOXES: list[tuple[str, str | None, str]] = [
+    (r"12 + 5 = 17 , \boxed{ 17 }", "17", "a box"),
+    (r"\boxed{1} no, \boxed{2}", "2", "the last one counts"),
+    (r"\boxed{\frac{1}{2}}", r"\frac{1}{2}", "balanced braces"),
+    (r"\boxed{\text{(C)}}", r"\text{(C)}", "text"),
+    (r"\boxed{\left\{ 1, 2 \right.}", r"\left\{ 1, 2 \right.", "an escaped brace opens nothing"),
+    (r"\boxed{\{1, 2\}}", r"\{1, 2\}", "escaped braces"),
+    (r"\boxed{x = \boxed{5}}", "5", "a box in a box"),
+    (r"\boxed {5}", "5", "a space"),
+    (r"so it is $\boxed 5$.", "5", "without braces"),
+    (r"\fbox{7}", "7", "another box"),
+    (r"\framebox{204} minutes", "204", "and another"),
+    ("\\boxed{1\n + 2}", "1 + 2", "lines"),
+    (r"\boxed{1} and \boxed{cut off", "1", "a box that never closes is none"),
+    (r"\boxed{{}", None, "a box that never closes is none"),
+    (r"\boxed{}", None, "nothing is no answer"),
+    (r"Put it in \boxed{your answer}.", None, "nor is the instruction"),
+    (r"\boxed{\text{answer}}", None, "nor is the instruction"),
+    (r"\boxed{?}", None, "nor is a question"),
+    (r"\boxed{\{\}}", r"\{\}", "but the empty set is one"),
+    (r"\boxed{12} as in \boxed{...}", None, "nor are dots, and what was before is withdrawn"),
+]
+
+LISTS: list[tuple[str, str | None, str]] = [
+    (r"\boxed{1} and \boxed{3}", "1, 3", "two answers"),
+    (r"$\boxed{1}$, $\boxed{2}$, \text{ or } $\boxed{3}$", "1, 2, 3", "three answers"),
+    (r"\(\boxed{1}\) and \(\boxed{3}\)", "1, 3", "in formulas"),
+    (r"\boxed{5} or \boxed{5}", "5", "the same answer twice"),
+    ("\\boxed{1}\n\n\\boxed{3}", "3", "only what is joined by a word or a comma is a list"),
+    (r"x = \boxed{1} or x = \boxed{3}", "3", "only what is joined by a word or a comma is a list"),
+]
+
+TAGS: list[tuple[str, str | None, str]] = [
+    ("I think <answer>\n17 </answer>.", "17", "tags"),
+    ("<answer>1</answer> no, <answer>2</answer>", "2", "the last ones count"),
+    (r"<answer>1</answer> and \boxed{3}", "3", "a box goes before tags"),
+    (r"<answer> The sum is \boxed{3} </answer>", "3", "a box goes before tags"),
+    ("</think> <answer> 3.89e-10", "3.89e-10", "engines drop the closing tag where they stop at it"),
+    ("<answer>" + "and so on " * 50, None, "but a long text was cut off"),
+    ("<answer>first\nsecond", None, "and so were several lines"),
+    ("</answer> 5 <answer>", None, "the wrong way round"),
+    ("<answer>True</answer></answer>", "True", "a closing tag too many, as real models write"),
+    ("<answer> </answer>", None, "nothing is no answer"),
+]
+
+STATED: list[tuple[str, str | None, str]] = [
+    ("Natalia sold 48+24 = 72 clips.\n#### 72", "72", "GSM8K"),
+    ("The final answer is $\\frac{1}{2}$. I hope it is correct.", r"\frac{1}{2}", "Minerva's prompt"),
+    ("The answer is 3.14.", "3.14", "a point that ends no sentence"),
+    ("**Answer:** 42", "42", "bold"),
+    ("**Final Answer: 73**", "73", "math-verify's issue 76"),
+    (r"The answer is \(x = 5\)", "x = 5", "a formula"),
+    ("The answer is 5. The answer is 6.", "6", "the last one counts"),
+    ("The answer is that there are more of them than one would have thought at first.", None, "a sentence"),
+    ("The answer is 5." + " But let me check this again." * 20, None, "not at the end"),
+    ("no box", None, "nothing"),
+    ("17", None, "a number alone is not called an answer"),
+    ("", None, "nothing"),
+]
+
+THOUGHTS: list[tuple[str, str | None, str]] = [
+    (r"<think> maybe \boxed{4}, no </think> \boxed{5}", "5", "what comes after the thinking"),
+    (r"maybe \boxed{4}, no </think> \boxed{5}", "5", "the opening tag is in the prompt"),
+    (r"<think> \boxed{4} </think> So it is 4.", "4", "thinking that was ended with a box"),
+    (r"<think> \boxed{4} </think> The answer is 5.", "5", "but what is stated goes first"),
+    (r"<think> \boxed{4} </think> <answer>5</answer>", "5", "and so do tags"),
+    (r"<think> so \boxed{4}, or is it", None, "thinking that was never ended"),
+    ("<think> The answer is 4.", None, "thinking that was never ended"),
+    ("<think> so 4 \\end{think}\n<answer>5</answer>", "5", "answer tags end it as well"),
+    ("<think> a </think> <think> b </think> \\boxed{1}", "1", "two thoughts"),
+]
+
+
+@pytest.mark.parametrize(("text", "answer", "why"), BOXES + LISTS + TAGS + STATED + THOUGHTS)
+def test_extract(text: str, answer: str | None, why: str) -> None:
+    assert extract(text) == answer, why
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "so it goes on and on, \\boxed{",
+        "\\boxed{1} {",
+        "<answer>",
+        "</think>",
+        "The answer is ",
+        "####",
+        "{",
+        "\\",
+        " ",
+        "\\boxed ",
+        "\\boxed{1}, ",
+    ],
+)
+def test_a_longer_text_takes_no_more_steps(part: str) -> None:
+    """Nothing is matched again and again: only the end is looked at, whatever comes before."""
+    assert _steps(part * (200_000 // len(part))) <= _steps(part * (20_000 // len(part))) + 10
+
+
+def _steps(text: str) -> int:
+    profile = Profile()
+    profile.runcall(extract, text)
+    return sum(entry.callcount for entry in profile.getstats())
