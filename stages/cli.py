@@ -70,12 +70,22 @@ def train(file: Path) -> None:
 
 @main.command()
 @click.argument("dataset")
+@click.option("--preview", "previewed", is_flag=True, help="Only print a few problems as the model will see them.")
+@click.option("--model", help="With --preview: whose prompts to show (the run's first model where nothing is said).")
 @FILE
-def fetch(dataset: str, file: Path) -> None:
+def fetch(dataset: str, previewed: bool, model: str | None, file: Path) -> None:
     """Bring a data set into the problems table."""
     from stages.fetch import run
+    from stages.fetch.preview import preview
 
-    click.echo(f"{dataset}: {run(parameters.load(file), dataset)} problems.")
+    params = parameters.load(file)
+    if previewed:
+        click.echo(preview(params, dataset, model))
+        return
+    fetched = run(params, dataset)
+    for warning in fetched.warnings:
+        click.echo(f"Note: {warning}", err=True)
+    click.echo(f"{dataset}: {len(fetched.rows):,} problems." + (f" {fetched.origin}" if fetched.origin else ""))
 
 
 @main.command()
@@ -121,6 +131,25 @@ def verify(model: str, dataset: str, file: Path) -> None:
 
     verified = run(parameters.load(file), model, dataset)
     click.echo(f"{model} on {dataset}: {verified:,} completions verified.")
+
+
+@main.command()
+@click.argument("file", default="-", metavar="[FILE]")
+@click.option("--grader", default="math", show_default=True, help="Who grades; your own function as module:function.")
+@click.option("--timeout", type=click.IntRange(1), default=5, show_default=True, help="Seconds an answer may take.")
+def grade(file: str, grader: str, timeout: int) -> None:
+    """Grade JSON lines {"gold", "text"} from a file or standard input.
+
+    Each line comes out with answer, correct, score and status added, in the same order. `gold` is a string or a list of
+    accepted ones; a grader that needs to know more finds it in the object `meta`.
+    """
+    from stages.verify import lines
+
+    output = sys.stdout.buffer
+    with lines.opened(file) as source:
+        for line in lines.graded(source, grader, timeout=timeout, memory=parameters.Verify().memory):
+            output.write(line)
+            output.flush()
 
 
 @main.command()

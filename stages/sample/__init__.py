@@ -167,8 +167,8 @@ def complete(engine: Engine, requests: Sequence[Request], *, decoding: Decoding)
 
 
 def checker(params: Params, dataset: str, problems: Mapping[str, verify.Problem]) -> Check | None:
-    """What tells hits while sampling: for the progress shown, and to stop early. Graders that cost money are left for
-    the verify stage, unless asked for."""
+    """What tells hits while sampling: to stop early, and for the progress shown where that costs little. Graders that
+    cost money are left for the verify stage, unless asked for."""
     paid = sorted({row["grader"] for row in problems.values() if graders.costs_money(row["grader"])})
     if paid and params.sample.stop_after and not params.sample.paid_graders:
         raise LeashError(
@@ -177,7 +177,9 @@ def checker(params: Params, dataset: str, problems: Mapping[str, verify.Problem]
         )
     if paid and not params.sample.paid_graders:
         return None
-    return verify.checker(problems, params.verify.timeout)
+    if not params.sample.stop_after and any(graders.takes_long(row["grader"]) for row in problems.values()):
+        return None
+    return verify.checker(problems, params.verify)
 
 
 def new_budget(params: Params, problem_ids: Sequence[str], k: int, ledger: Ledger, check: Check | None) -> Budget:

@@ -2,111 +2,233 @@
 
 In:  data/completions/{model}/{dataset}/ and the problems.
 Out: data/verdicts/{model}/{dataset}/, one shard for each shard of completions, made again when the
-     completions, the problems, the graders' code or their library's version change.
+     completions, the problems, the graders' code or the libraries under them change.
+
+Three steps. Answers are extracted from all texts, in worker processes; each distinct answer of a problem is graded
+once, in a pool whose time limit kills (pool.py); grades are joined back to every completion that gave the answer.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from importlib.metadata import version
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
 from stages import disk, tables
 from stages.errors import LeashError
-from stages.params import Params
+from stages.params import Params, Verify
 from stages.progress import Progress
-from stages.verify import graders
-from stages.verify.extract import extract
+from stages.verify import graders, grading, pool
+from stages.verify.distinct import Distinct, joined
+from stages.verify.graders import Asked, Grade, unanswered
 from stages.work import crew, spread
 
 Problem = Mapping[str, Any]
-DISTINCT = 100_000  # answers whose grades are remembered while sampling
+Shard = tuple[str, Path | pa.Table]
+REMEMBERED = 100_000  # answers whose grades are kept while sampling
+ROWS = 1024  # completions whose text is in memory at a time
+NOT_GRADING = {"audit.py", "recheck.py", "lines.py"}  # code of this room that no verdict depends on
+
+ENCODED = pa.dictionary(pa.int32(), pa.large_string())
+EXTRACTED = pa.schema(
+    [
+        pa.field("problem_id", ENCODED),
+        pa.field("sample", pa.int32()),
+        pa.field("answer", ENCODED),
+        pa.field("status", pa.string()),  # null where there is an answer
+    ]
+)
 
 
 def run(params: Params, model: str, dataset: str) -> int:
     """Make the verdict shards that are missing or outdated; return how many completions were verified."""
-    path = tables.problems_path(dataset)
     problems = problems_of(dataset)
     completions, verdicts = tables.completions_folder(model, dataset), tables.verdicts_folder(model, dataset)
     sources = tables.shards(completions)
     if not sources:
         raise LeashError(f"{completions} holds no completions; draw them with `leash sample {model} {dataset}`.")
-
-    made_from = disk.hash_of(code_identity(), disk.file_hash(path), str(params.verify.timeout))
-    stale = [s for s in sources if tables.note(verdicts / s.name).get("made_from") != made_from]
+    names = graders.ready({problem["grader"] for problem in problems.values()})
+    made_from = disk.hash_of(fingerprint(params.verify, names), disk.file_hash(tables.problems_path(dataset)))
+    fresh = {s.name for s in sources if tables.note(verdicts / s.name).get("made_from") == made_from}
     for orphan in {v.name for v in tables.shards(verdicts)} - {s.name for s in sources}:
         (verdicts / orphan).unlink()
-    counted = {shard: tables.opened(shard, tables.COMPLETIONS, "leash sample").metadata.num_rows for shard in stale}
-    verdict = partial(verdicts_of, timeout=params.verify.timeout)
-    with Progress(sum(counted.values()), f"verify {model} on {dataset}", "completions") as progress:
-        for (name, _), table in spread(_read(stale), partial(_same, problems), verdict, crew(params)):
-            tables.write(verdicts / name, table, tables.VERDICTS, note={"made_from": made_from})
-            progress.add(table.num_rows)
-    return sum(counted.values())
+    stale = [shard for shard in sources if shard.name not in fresh]
+    if not stale:
+        return 0
+
+    found = extracted_from(params, {name: p["grader"] for name, p in problems.items()}, stale, f"{model} on {dataset}")
+    known = [tables.read(verdicts / name, tables.VERDICTS, "leash verify") for name in sorted(fresh)]
+    distinct = Distinct(joined([_encoded(t) for t in [*known, *found.values()]]))
+    remember(distinct, known)
+    begin = sum(table.num_rows for table in known)
+    for name, table in graded(params, problems, distinct, found, begin, f"grade {model} on {dataset}"):
+        tables.write(verdicts / name, table, tables.VERDICTS, note={"made_from": made_from})
+    return sum(table.num_rows for table in found.values())
 
 
 def problems_of(dataset: str) -> dict[str, Problem]:
-    rows = tables.read(tables.problems_path(dataset), tables.PROBLEMS, f"leash fetch {dataset}").to_pylist()
-    return {row["problem_id"]: {**row, "meta": json.loads(row["meta"])} for row in rows}
+    """The problems by name. Their images are left out: they are large, and no grader looks at them."""
+    columns = [name for name in tables.PROBLEMS.names if name != "images"]
+    file = tables.opened(tables.problems_path(dataset), tables.PROBLEMS, f"leash fetch {dataset}")
+    return {row["problem_id"]: {**row, "meta": _meta(row)} for row in file.read(columns=columns).to_pylist()}
 
 
-def checker(problems: Mapping[str, Problem], timeout: int) -> Callable[[str, str], bool]:
-    """Whether a text is correct for a problem, for those who must know while they sample."""
+def checker(problems: Mapping[str, Problem], verify: Verify) -> Callable[[str, str], bool]:
+    """Whether a text is correct for a problem, for those who must know while they sample. Answers are graded in a
+    process beside this one, each once."""
+    names = graders.ready({problem["grader"] for problem in problems.values()})
+    beside = grading.pool_of(names, workers=1, timeout=verify.timeout, memory=verify.memory)
 
-    @lru_cache(maxsize=DISTINCT)
+    @lru_cache(maxsize=REMEMBERED)
     def correct(problem_id: str, answer: str) -> bool:
-        return graders.graded(problems[problem_id], answer, timeout)["correct"] is True
+        asked = asked_of(problems[problem_id], answer, verify)
+        at_once = graders.grade_all_of(asked.grader)
+        grade = next(at_once([asked], verify)) if at_once else beside.result((0, asked))
+        return grade["correct"] is True
 
     def check(problem_id: str, text: str) -> bool:
-        answer = extract(text)
+        answer = graders.extract_for(problems[problem_id]["grader"])(text)
         return answer is not None and correct(problem_id, answer)
 
+    weakref.finalize(check, beside.close)
     return check
 
 
-def code_identity() -> str:
-    """Changes when the code of this room or the library under it does: a shard's name has its own hash."""
-    code = sorted(Path(__file__).parent.rglob("*.py"))
-    return disk.hash_of(version("math-verify"), *(disk.file_hash(file) for file in code))
+def fingerprint(verify: Verify, names: Sequence[str]) -> str:
+    """Changes when the code of this room, the libraries under its graders or their settings do."""
+    code = sorted(file for file in Path(__file__).parent.rglob("*.py") if file.name not in NOT_GRADING)
+    settings = [f"{verify.timeout} {verify.memory}"]
+    if "code" in names:
+        settings.append(verify.code.model_dump_json())
+    if "judge" in names:
+        prompt = Path(verify.judge.prompt or Path(__file__).parent / "judge_prompt.txt")
+        settings += [verify.judge.model, disk.file_hash(prompt) if prompt.exists() else ""]
+    return disk.hash_of(graders.identity(names), *settings, *(disk.file_hash(file) for file in code))
 
 
-def verdicts_of(problems: Mapping[str, Problem], shard: tuple[str, pa.Table], *, timeout: int) -> pa.Table:
-    """The verdicts of a shard. Each distinct answer of a problem is graded once."""
-    rows = shard[1].to_pylist()
-    answers = [extract(row["text"]) for row in rows]
-    graded: dict[tuple[str, str], dict[str, Any]] = {}
-    verdicts = []
-    for row, answer in zip(rows, answers, strict=True):
-        if row["problem_id"] not in problems:
-            continue  # sampled once, since taken out of the data set
-        if answer is None:
-            grade = unanswered(row["finish"])
-        else:
-            asked = (row["problem_id"], answer)
-            if asked not in graded:
-                graded[asked] = graders.graded(problems[row["problem_id"]], answer, timeout)
-            grade = graded[asked]
-        verdicts.append({"problem_id": row["problem_id"], "sample": row["sample"], "answer": answer, **grade})
-    return tables.table(verdicts, tables.VERDICTS)
+def extracted_from(
+    params: Params, grader_of: Mapping[str, str], shards: Sequence[Path], what: str
+) -> dict[str, pa.Table]:
+    """The answers in the texts of some shards, without the texts. Workers read the shards themselves, unless they are
+    on other machines."""
+    away = params.run.on == "ray"
+    units: Iterator[Shard] = ((s.name, _read(s) if away else s.resolve()) for s in shards)
+    counted = sum(tables.opened(s, tables.COMPLETIONS, "leash sample").metadata.num_rows for s in shards)
+    preload = (pool.__name__, *graders.heavy(sorted(set(grader_of.values()))))  # for the pool, which comes next
+    found = {}
+    with Progress(counted, f"read {what}", "completions") as progress:
+        for (name, _), table in spread(units, partial(_same, grader_of), extracted, crew(params, preload)):
+            found[name] = table
+            progress.add(table.num_rows)
+    return {shard.name: found[shard.name] for shard in shards}
 
 
-def unanswered(finish: str) -> dict[str, Any]:
-    """No answer is wrong; whether the text was cut off or ended without one is kept apart."""
-    status = "truncated" if finish == "length" else "no_answer"
-    return {"answer_class": None, "correct": False, "score": 0.0, "status": status}
+def extracted(grader_of: Mapping[str, str], shard: Shard) -> pa.Table:
+    """The answers of a shard. Problems that are no longer in the data set are left out."""
+    rows: list[dict[str, Any]] = []
+    for part in _parts(shard[1]):
+        for row in part.to_pylist():
+            if row["problem_id"] in grader_of:
+                rows.append(_found(row, graders.extract_for(grader_of[row["problem_id"]])))
+    return pa.Table.from_pylist(rows, schema=EXTRACTED)
 
 
-def _read(shards: list[Path]) -> Iterator[tuple[str, pa.Table]]:
-    """Shards with their content, which is all that a worker on another machine needs."""
-    for shard in shards:
-        yield shard.name, tables.read(shard, tables.COMPLETIONS, "leash sample")
+def graded(
+    params: Params,
+    problems: Mapping[str, Problem],
+    distinct: Distinct,
+    found: Mapping[str, pa.Table],
+    begin: int,
+    what: str,
+) -> Iterator[tuple[str, pa.Table]]:
+    """Grade what has no grade yet, and yield the verdicts of each shard as soon as it has all of its own."""
+    ends = list(accumulate((table.num_rows for table in found.values()), initial=begin))
+    waiting = iter(zip(found.items(), ends, strict=False))
+    shard = next(waiting, None)
+    ungraded = distinct.ungraded()
+    with Progress(len(ungraded), what, "answers") as progress:
+        for number, grade in _grades(params, problems, distinct, ungraded):
+            distinct.add(number, grade)
+            progress.add()
+            while shard and _needs(distinct, shard) <= distinct.graded_below():
+                yield shard[0][0], distinct.verdicts(shard[0][1], shard[1])
+                shard = next(waiting, None)
+    while shard:
+        yield shard[0][0], distinct.verdicts(shard[0][1], shard[1])
+        shard = next(waiting, None)
 
 
-def _same(problems: Mapping[str, Problem]) -> Mapping[str, Problem]:
+def remember(distinct: Distinct, known: Sequence[pa.Table]) -> None:
+    """Take over the grades of verdicts that still hold."""
+    rows = (row for table in known for row in table.to_pylist())
+    for number, row in zip(distinct.numbers, rows, strict=False):
+        if row["answer"] is not None:
+            distinct.add(number, cast(Grade, row))
+
+
+def asked_of(problem: Problem, answer: str, verify: Verify) -> Asked:
+    limits = {"limits": verify.code.model_dump()} if problem["grader"] == "code" else {}
+    return Asked(problem["problem_id"], answer, tuple(problem["gold"]), problem["meta"] | limits, problem["grader"])
+
+
+def _grades(
+    params: Params, problems: Mapping[str, Problem], distinct: Distinct, numbers: Sequence[int]
+) -> Iterator[tuple[int, Grade]]:
+    """The grades of some answers, grader by grader."""
+    by_grader: dict[str, list[int]] = {}
+    for number in numbers:
+        by_grader.setdefault(problems[distinct.asked(number)[0]]["grader"], []).append(number)
+    for grader, its_numbers in by_grader.items():
+        asked = ((n, asked_of(problems[p], a, params.verify)) for n in its_numbers for p, a in [distinct.asked(n)])
+        yield from grading.grades(params, asked, grader)
+
+
+def _needs(distinct: Distinct, shard: tuple[tuple[str, pa.Table], int]) -> int:
+    """The number below which all must be graded for this shard."""
+    (_, table), begin = shard
+    return int(distinct.numbers[begin : begin + table.num_rows].max(initial=-1)) + 1
+
+
+def _found(row: Mapping[str, Any], extract: Callable[[str], str | None]) -> dict[str, Any]:
+    try:
+        answer = extract(row["text"])
+        status = None if answer is not None else unanswered(row["finish"])["status"]
+    except Exception:
+        answer, status = None, "error"
+    return {"problem_id": row["problem_id"], "sample": row["sample"], "answer": answer, "status": status}
+
+
+def _parts(content: Path | pa.Table) -> Iterator[pa.RecordBatch]:
+    """Some rows of a shard at a time: a text may be long."""
+    columns = ["problem_id", "sample", "text", "finish"]
+    if isinstance(content, Path):
+        yield from tables.opened(content, tables.COMPLETIONS, "leash sample").iter_batches(ROWS, columns=columns)
+    else:
+        yield from content.select(columns).to_batches(ROWS)
+
+
+def _read(shard: Path) -> pa.Table:
+    """A shard's content, which is all that a worker on another machine needs."""
+    return tables.read(shard, tables.COMPLETIONS, "leash sample")
+
+
+def _encoded(table: pa.Table) -> pa.Table:
+    columns = {name: table[name] for name in ("problem_id", "answer")}
+    return pa.table(
+        {name: c if c.type == ENCODED else c.cast(pa.large_string()).dictionary_encode() for name, c in columns.items()}
+    )
+
+
+def _meta(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {"question": row["question"], **json.loads(row["meta"])}
+
+
+def _same(grader_of: Mapping[str, str]) -> Mapping[str, str]:
     """What every worker keeps."""
-    return problems
+    return grader_of

@@ -21,7 +21,7 @@ import pytest
 from stages.errors import LeashError
 from stages.fetch import code_tests
 from stages.params import Code
-from stages.verify import inside, sandbox
+from stages.verify import graders, inside, sandbox
 from stages.verify.graders import code
 from tests.conftest import ROOT
 
@@ -769,3 +769,11 @@ def test_livebench_gives_the_function_and_the_beginning() -> None:
     assert code_tests.livebench_meta(row) == expected
     assert code_tests.livebench_meta({**row, "original_json": json.dumps(original)}) == expected
     assert code_tests.livebench_meta({"original_json": original, "partial_solution": None})["prefix"] == ""
+
+
+def test_a_stage_that_can_run_nothing_says_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rather than give every program the status error."""
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(LeashError, match="bubblewrap, which makes it, is not here; install it with"):
+        graders.ready(["exact", "code"])
+    assert graders.ready(["exact"]) == ["exact"]

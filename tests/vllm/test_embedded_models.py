@@ -144,7 +144,7 @@ def test_the_stage_samples_with_vllm_and_stops_early(
     raw["sample"]["stop_after"] = 1
     adaptive: params.Params = write_params(tmp_path, raw)
     drawn = sample.run(adaptive, weights.name, "make")
-    check = verify.checker(verify.problems_of("make"), 5)
+    check = verify.checker(verify.problems_of("make"), full.verify)
     held = Ledger(Path("data/completions") / weights.name / "make").have()
     hits = Counter(r["problem_id"] for r in _rows("make", weights.name) if check(r["problem_id"], r["text"]))
     for problem, samples in held.items():

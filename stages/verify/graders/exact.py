@@ -7,8 +7,8 @@ from typing import Any
 
 
 def grade(answer: str, gold: Sequence[str], meta: Mapping[str, Any]) -> float:
-    return float(canonical(answer) in {canonical(g) for g in gold})
+    return float(canonical(answer, meta) in {canonical(g, meta) for g in gold})
 
 
-def canonical(answer: str) -> str:
+def canonical(answer: str, meta: Mapping[str, Any]) -> str:
     return " ".join(answer.split())

@@ -25,7 +25,7 @@ def grade(answer: str, gold: Sequence[str], meta: Mapping[str, Any]) -> float:
     return float(str(value) in gold and Counter(numbers) == Counter(meta["numbers"]))
 
 
-def canonical(answer: str) -> str:
+def canonical(answer: str, meta: Mapping[str, Any]) -> str:
     """Spacing aside: another order or other parentheses are another solution."""
     return "".join(answer.split())
 
