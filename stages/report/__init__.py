@@ -1,8 +1,9 @@
 """report: what people look at.
 
-In:  data/support, data/perplexity, data/entropy (and data/verdicts to compare pairs at one k).
+In:  data/support, data/perplexity, data/entropy, data/verdicts (to compare pairs at one k and to count how completions
+     ended), and of data/completions, where they are here, the texts of decisive hits.
 Out: reports/metrics.json, reports/tables/ (CSV and Markdown), reports/figures/ (PNG and SVG),
-     reports/plots/ (for `dvc plots`) and reports/index.html.
+     reports/plots/ (for `dvc plots`), reports/decisive_hits.csv and reports/index.html.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 from stages import categorize, disk, entropy, perplexity, tables
 from stages.params import Params
 from stages.report import figures, page, write
+from stages.verify import audit
 
 REPORTS = Path("reports")
 ANY = pa.schema([])
@@ -33,12 +35,19 @@ class Results:
     comparison: pa.Table  # all pairs at one k: checkpoints and trainings side by side
     perplexity: pa.Table
     entropy: pa.Table
+    statuses: pa.Table  # how completions ended, per model and data set
+    statuses_by_category: pa.Table  # and per pair, category and role
+    decisive_hits: pa.Table  # the hits on which a category hangs
+
+
+TABLES = ("metrics", "pass_at_k", "comparison", "perplexity", "entropy", "statuses", "statuses_by_category")
 
 
 def run(params: Params) -> None:
     results = collect(params)
-    for name in ("metrics", "pass_at_k", "comparison", "perplexity", "entropy"):
+    for name in TABLES:
         write.table(REPORTS / "tables" / name, getattr(results, name))
+    write.csv(REPORTS / "decisive_hits.csv", results.decisive_hits)
     drawn = figures.draw(params, results, REPORTS / "figures")
     write.curve(REPORTS / "plots" / "pass_at_k.csv", params, results.pass_at_k)
     disk.write(REPORTS / "metrics.json", json.dumps(metrics(params, results), indent=2) + "\n")
@@ -50,13 +59,17 @@ def collect(params: Params) -> Results:
         _labelled(pair, tables.read(tables.support_path(pair), tables.SUPPORT, "leash categorize"))
         for pair in params.run.pairs
     )
+    connection = tables.database(params)
     return Results(
         support=support,
         metrics=categorize.metrics(support),
         pass_at_k=categorize.pass_at_k(support),
         comparison=comparison(params),
         perplexity=tables.read(perplexity.BY_CATEGORY, ANY, "leash perplexity"),
-        entropy=entropy.summary(tables.database(params)),
+        entropy=entropy.summary(connection),
+        statuses=audit.statuses(connection),
+        statuses_by_category=audit.statuses_by_category(params, connection),
+        decisive_hits=audit.decisive_hits(params, connection),
     )
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from stages.params import Params
 from stages.report import write
+from stages.verify import audit
 
 if TYPE_CHECKING:
     from stages.report import Results
@@ -24,15 +25,30 @@ TITLES = {
     "pass_at_k": "pass@k",
     "perplexity": "Perplexity of reference solutions, by category",
     "entropy": "Entropies, share of correct samples and response length",
+    "statuses": "How completions ended: right, wrong, without an answer, cut off, not graded in time, not gradable",
+    "statuses_by_category": "How completions ended, by category: what is cut off may not be lost",
 }
+HITS, TAIL = 200, 160  # decisive hits on the page, and the characters of each text; reports/decisive_hits.csv has all
 
 
 def html(params: Params, results: Results, captions: dict[str, str]) -> str:
     figures = "\n".join(_figure(name, caption) for name, caption in captions.items())
-    sections = "\n".join(_section(title, getattr(results, name)) for name, title in TITLES.items())
+    sections = "\n".join(
+        [_section(title, getattr(results, name)) for name, title in TITLES.items()]
+        + [_section(audit.sentence(results.decisive_hits), _shortened(results.decisive_hits))]
+    )
     return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
         title=escape(params.report.title), figures=figures, tables=sections
     )
+
+
+def _shortened(hits: pa.Table) -> pa.Table:
+    """The first of the decisive hits, with the end of each text: the page must stay small."""
+    rows = [
+        {**row, "text": row["text"] and f"…{row['text'][-TAIL:]}", "answer": (row["answer"] or "")[:TAIL]}
+        for row in hits.slice(0, HITS).to_pylist()
+    ]
+    return pa.Table.from_pylist(rows, schema=hits.schema)
 
 
 def _figure(name: str, caption: str) -> str:

@@ -15,9 +15,13 @@ from stages.params import Params
 
 def table(path: Path, content: pa.Table) -> None:
     """One table as .csv and .md."""
-    with disk.whole(path.with_suffix(".csv")) as unfinished:
-        pyarrow.csv.write_csv(content, unfinished)
+    csv(path.with_suffix(".csv"), content)
     disk.write(path.with_suffix(".md"), markdown(content))
+
+
+def csv(path: Path, content: pa.Table) -> None:
+    with disk.whole(path) as unfinished:
+        pyarrow.csv.write_csv(content, unfinished)
 
 
 def markdown(content: pa.Table) -> str:
@@ -32,8 +36,7 @@ def curve(path: Path, params: Params, pass_at_k: pa.Table) -> None:
     rows = pass_at_k.filter(
         pc.and_(pc.equal(pass_at_k["pair"], params.run.pairs[0]), pc.equal(pass_at_k["dataset"], "all"))
     )
-    with disk.whole(path) as unfinished:
-        pyarrow.csv.write_csv(rows.select(["k", "role", "pass_at_k"]), unfinished)
+    csv(path, rows.select(["k", "role", "pass_at_k"]))
 
 
 def shown(value: Any) -> str:
