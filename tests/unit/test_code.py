@@ -21,8 +21,9 @@ import pytest
 from stages.errors import LeashError
 from stages.fetch import code_tests
 from stages.params import Code
-from stages.verify import graders, inside, sandbox
+from stages.verify import graders, sandbox
 from stages.verify.graders import code
+from stages.verify.sandbox import inside
 from tests.conftest import ROOT
 
 needs_sandbox = pytest.mark.skipif(not sandbox.available(), reason=str(sandbox.missing()))

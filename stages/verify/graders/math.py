@@ -6,7 +6,7 @@ grade("4.19", ["4.2"], {"error": "1e-1", "unit": "%"})                    ->  1.
 canonical("2/4", {})                                                      ->  "1/2"
 
 meta: `multiple` (the gold holds several answers, in any order), `unit`, `error` (absolute, as text), `rounded` (the
-golds were rounded to the digits they show). What is equal to what is said in stages/verify/equivalence.py.
+golds were rounded to the digits they show). What is equal to what is said in stages/verify/mathematics/equivalence.py.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from stages.verify.classes import class_of
-from stages.verify.equivalence import Rules, equivalent, unread
-from stages.verify.expression import LONGEST
-from stages.verify.fallback import understood
-from stages.verify.reading import read
+from stages.verify.mathematics.classes import class_of
+from stages.verify.mathematics.equivalence import Rules, equivalent, unread
+from stages.verify.mathematics.expression import LONGEST
+from stages.verify.mathematics.fallback import understood
+from stages.verify.mathematics.reading import read
 
 
 def grade(answer: str, gold: Sequence[str], meta: Mapping[str, Any]) -> float:

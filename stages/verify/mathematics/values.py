@@ -15,7 +15,7 @@ from fractions import Fraction
 from math import comb, factorial, gcd, lcm
 from typing import Any
 
-from stages.verify.expression import CIRCULAR, POWERS, TENS, Node, UnreadableError, symbols
+from stages.verify.mathematics.expression import CIRCULAR, POWERS, TENS, Node, UnreadableError, symbols
 
 LARGEST = 200_000  # bits of an exact number: 2^1009 has 1,010 and 2006! has 19,000
 FACTORIALS = 5000

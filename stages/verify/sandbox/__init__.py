@@ -32,7 +32,7 @@ from pathlib import Path
 
 from stages.errors import LeashError
 from stages.params import Code
-from stages.verify import inside, syscalls
+from stages.verify.sandbox import inside, syscalls
 
 MB = 1 << 20
 OUTPUT = 16 * MB  # no benchmark expects a tenth of it

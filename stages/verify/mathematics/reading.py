@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate
 
-from stages.verify.expression import DEEPEST, FUNCTIONS, LONGEST, Node, UnreadableError, parsed, symbols
-from stages.verify.identity import same_value
-from stages.verify.spelling import closes_at, normalised, split, unbraced
-from stages.verify.values import printed
+from stages.verify.mathematics.expression import DEEPEST, FUNCTIONS, LONGEST, Node, UnreadableError, parsed, symbols
+from stages.verify.mathematics.identity import same_value
+from stages.verify.mathematics.spelling import closes_at, normalised, split, unbraced
+from stages.verify.mathematics.values import printed
 
 MOST = 60  # parts of a list: beyond this it is no answer but a table
 

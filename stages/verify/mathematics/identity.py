@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
 
-from stages.verify.expression import Node, UnreadableError, operations
-from stages.verify.values import WHOLE, floated, unknowns, value
+from stages.verify.mathematics.expression import Node, UnreadableError, operations
+from stages.verify.mathematics.values import WHOLE, floated, unknowns, value
 
 POINTS = 3
 WHOLE_POINTS = 10

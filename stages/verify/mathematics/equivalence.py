@@ -21,12 +21,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from stages.verify.expression import LONGEST, Node, UnreadableError
-from stages.verify.fallback import held_equal
-from stages.verify.identity import QUICK, proportional, same_value
-from stages.verify.reading import Reading, read, wordy
-from stages.verify.spelling import normalised, text_key
-from stages.verify.values import printed, unknowns, value
+from stages.verify.mathematics.expression import LONGEST, Node, UnreadableError
+from stages.verify.mathematics.fallback import held_equal
+from stages.verify.mathematics.identity import QUICK, proportional, same_value
+from stages.verify.mathematics.reading import Reading, read, wordy
+from stages.verify.mathematics.spelling import normalised, text_key
+from stages.verify.mathematics.values import printed, unknowns, value
 
 DIGITS = 4  # the graders of the field take a relative 1e-4; four digits are never more than five times that
 NEAR = Fraction(1, 100)

@@ -11,11 +11,11 @@ from __future__ import annotations
 from fractions import Fraction
 from hashlib import blake2b
 
-from stages.verify.expression import Node, UnreadableError
-from stages.verify.identity import WHOLE_POINTS, places
-from stages.verify.reading import Reading
-from stages.verify.spelling import text_key
-from stages.verify.values import Number, floated, unknowns, value
+from stages.verify.mathematics.expression import Node, UnreadableError
+from stages.verify.mathematics.identity import WHOLE_POINTS, places
+from stages.verify.mathematics.reading import Reading
+from stages.verify.mathematics.spelling import text_key
+from stages.verify.mathematics.values import Number, floated, unknowns, value
 
 SHOWN = 20  # digits of an irrational number
 PRINTED = 4000  # bits of a whole number that is spelt out
