@@ -11,12 +11,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-Objects = NDArray[np.object_]
-Ints = NDArray[np.int64]
-Reals = NDArray[np.float64]
-Truths = NDArray[np.bool_]
+from stages.categorize.statistics.arrays import Ints, Objects, Reals, Truths
+
 
 FIRST = ("n_base_first", "c_base_first", "n_rlvr_first", "c_rlvr_first")
 
