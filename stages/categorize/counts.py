@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from stages.categorize.statistics.arrays import Ints, Objects, Reals, Truths
 
-
+KINDS: dict[str, Any] = dict.fromkeys(("dataset", "problem_id", "ended_base", "ended_rlvr"), object)
+KINDS["epsilon"] = np.float64
 FIRST = ("n_base_first", "c_base_first", "n_rlvr_first", "c_rlvr_first")
 
 
@@ -46,17 +47,15 @@ class Counts:
         for field in dataclasses.fields(cls):
             if field.name in FIRST and field.name not in table.column_names:
                 continue
-            values = table[field.name]
-            kind = object if field.name.startswith(("dataset", "problem", "ended")) else None
-            if kind is None:
-                kind = np.float64 if field.name == "epsilon" else np.int64
-            given[field.name] = np.array(values.to_pylist(), dtype=kind)
+            kind = KINDS.get(field.name, np.int64)
+            given[field.name] = np.array(table[field.name].to_pylist(), dtype=kind)
         return cls(**given)
 
     def where(self, mask: Truths) -> Counts:
         """The problems that a mask picks."""
-        picked = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return Counts(**{name: None if values is None else values[mask] for name, values in picked.items()})
+        given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        picked: dict[str, Any] = {name: values[mask] for name, values in given.items() if values is not None}
+        return Counts(**picked)
 
     def __len__(self) -> int:
         return len(self.problem_id)

@@ -19,7 +19,7 @@ from scipy import special
 
 from stages.categorize.statistics.arrays import Ints, Objects, Reals, Truths
 
-LARGEST_TABLE = 2**22
+LARGEST_TABLE = 22  # bits
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Sampled:
 
     @property
     def early(self) -> Truths:
-        return (self.ended == "hit") | (self.ended == "floor")
+        return np.asarray((self.ended == "hit") | (self.ended == "floor"))
 
     @property
     def free(self) -> tuple[Ints, Ints]:
@@ -91,15 +91,15 @@ def _log_chance(hits: ArrayLike, k: ArrayLike, n: ArrayLike, c: ArrayLike) -> ND
 
 
 def log_choose(n: Ints, k: Ints) -> NDArray[np.longdouble]:
-    f = log_factorials(int(n.max(initial=0)))
+    f = log_factorials(int(n.max(initial=0)).bit_length())
     return np.asarray(f(n) - f(k) - f(n - k), dtype=np.longdouble)
 
 
-@lru_cache(maxsize=4)
-def log_factorials(most: int) -> Any:
-    """ln x! for x up to `most`. Sums of many digits: differences of such numbers lose nothing at n = 16384, where those
-    of a double's log-gamma are good to ten digits only. Beyond a few million the table would be too long for that."""
-    if most > LARGEST_TABLE:
+@lru_cache(maxsize=2)
+def log_factorials(bits: int) -> Any:
+    """ln x! for x of so many bits. Sums of many digits: differences of such numbers lose nothing at n = 16384, where
+    those of a double's log-gamma are good to ten digits only. Beyond a few million the table would be too long."""
+    if bits > LARGEST_TABLE:
         return lambda x: special.gammaln(np.asarray(x, dtype=np.float64) + 1)
-    table = np.concatenate([[0], np.cumsum(np.log(np.arange(1, most + 1, dtype=np.longdouble)))])
+    table = np.concatenate([[0], np.cumsum(np.log(np.arange(1, 2**bits, dtype=np.longdouble)))])
     return lambda x: table[x]

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from stages.categorize.statistics.arrays import Ints, Reals
+from stages.categorize.statistics.arrays import Ints, Reals, absent
 from stages.categorize.statistics.chances import Sampled, chance, exactly
 from stages.categorize.statistics.ratios import sort
 
@@ -47,8 +47,8 @@ def support(of: Sampled, k: Ints, epsilon: Reals) -> Reals:
     all_seen = (of.ended == "k") & (of.n <= k) & (of.n > 0)
     out_of = np.where(all_seen, of.n, np.maximum(k, 1))
     value = np.where(all_seen, (of.c / out_of > epsilon).astype(float), np.nan)
-    value[of.early & (of.c / out_of > epsilon)] = 1.0
-    more = (of.ended == "k") & (of.n > k)
+    value[of.early & (of.n <= k) & (of.c / out_of > epsilon)] = 1.0
+    more = ~absent(of.ended) & (of.n > k)
     value[more] = chance(Sampled(of.n[more], of.c[more], of.ended[more]), k[more], hits_above(epsilon[more], k[more]))
     return value
 
@@ -56,7 +56,8 @@ def support(of: Sampled, k: Ints, epsilon: Reals) -> Reals:
 def hits_above(epsilon: Reals, k: Ints) -> Ints:
     """The fewest hits in k that are more than this share, in the arithmetic of support.sql."""
     near = np.maximum(np.floor(epsilon * k), 1).astype(np.int64)[:, None] + np.arange(3)
-    return np.asarray(np.where(near / np.maximum(k, 1)[:, None] > epsilon[:, None], near, k.max(initial=0) + 1)).min(1)
+    enough = near / np.maximum(k, 1)[:, None] > epsilon[:, None]
+    return np.asarray(np.where(enough, near, k.max(initial=0) + 1).min(axis=1))
 
 
 def stable(of: Sampled, k: int) -> Reals:
@@ -119,7 +120,7 @@ class Layout:
         expected = np.stack([b * p, (1 - b) * p, b * (1 - p), (1 - b) * (1 - p)], axis=-1)
         return np.concatenate([base, rlvr, kept, chosen, hit, expected.reshape(len(b), -1)], axis=1)
 
-    @property
+    @cached_property
     def corners(self) -> Reals:
         """The columns of four made-up problems: always solved by both, by the second only, the base only, by none."""
         width = sum(self.widths.values())

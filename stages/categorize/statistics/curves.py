@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stages.categorize.statistics.arrays import Reals, Truths
+from stages.categorize.statistics.arrays import Ints, Reals
 
 TIE = 1e-12
 
@@ -24,13 +24,9 @@ def overtakes(budgets: Sequence[int], ahead: Reals, behind: Reals) -> Reals:
     return np.where(~after, np.inf, np.where(last < 0, np.nan, crossing))
 
 
-def _between(logs: Reals, gap: Reals, here: Reals) -> Reals:
+def _between(logs: Reals, gap: Reals, here: Ints) -> Reals:
     there = np.minimum(here + 1, len(logs) - 1)
     left = np.take_along_axis(gap, here[..., None], axis=-1)[..., 0]
     right = np.take_along_axis(gap, there[..., None], axis=-1)[..., 0]
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(2 ** (logs[here] + (logs[there] - logs[here]) * left / (left - right)))
-
-
-def crosses(found: Reals) -> Truths:
-    return np.isfinite(found)

@@ -20,7 +20,7 @@ def against_itself(of: Sampled, half: Ints, epsilon: Reals) -> Sorted:
     """How much of each problem is expected in P, E, S and O with one half of its samples as the base, another as the
     second model. After an early stop only at epsilon = 0 (NaN else)."""
     hits = hits_above(epsilon, half)
-    below = 1 - chance(of, half, hits)
+    below = np.where(half > 0, 1 - chance(of, half, hits), np.nan)
     both = np.where(hits == 1, 1 - chance(of, 2 * half), np.nan)
     several = (hits > 1) & ~of.early & (half > 0)
     for h, least in sorted({*zip(half[several].tolist(), hits[several].tolist(), strict=True)}):

@@ -1,6 +1,6 @@
 """P, E, S, O and the four ratios of Definition 2.3.
 
-    ratios(1355, 5, 56)  ->  {"SRR": 0.9603, "NDR": 0.0037, "SDS": 0.0073, "NSCR": -0.0360}
+ratios(1355, 5, 56)  ->  {"SRR": 0.9603, "NDR": 0.0037, "SDS": 0.0073, "NSCR": -0.0360}
 """
 
 from __future__ import annotations

@@ -37,6 +37,9 @@ class Weights:
         """How many problems each resample weighs."""
         return np.asarray(self.problems.sum(axis=1) + self.quarters.sum(axis=1))
 
+    def rows(self, which: slice) -> Weights:
+        return Weights(self.problems[which], self.halves[which], self.quarters[which])
+
 
 def weights(problems: int, resamples: int, seed: int) -> Weights:
     drawn = stream("categorize", seed, "problems")

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from stages.categorize.statistics.arrays import Ints, Objects, Reals, Truths
+from stages.categorize.statistics.arrays import Ints, Objects, Reals, Truths, absent
 from stages.categorize.statistics.chances import exactly
 
 TIE = 1 + 1e-10  # two outcomes as likely as each other may differ by rounding
@@ -86,5 +86,5 @@ def tested(category: Objects, q_values: Reals, surely_both: Truths, alpha: float
     found[changed & np.isnan(q_values)] = None
     found[(category == "P") & surely_both] = "P"
     found[category == "O"] = "O"
-    found[np.equal(category, None)] = None
+    found[absent(category)] = None
     return found

@@ -35,7 +35,8 @@ class Tables:
 
     @cached_property
     def hits(self) -> Ints:
-        return self.c_base + self.c_rlvr
+        both: Ints = self.c_base + self.c_rlvr
+        return both
 
     @cached_property
     def lowest(self) -> Ints:
@@ -167,7 +168,7 @@ def conditional_likelihood(of: Tables, start: float) -> tuple[float, float]:
 
 def _least_expected(of: Tables, odds: float) -> Reals:
     a = of.fitted(odds)
-    return np.minimum.reduce([a, of.n_rlvr - a, of.hits - a, of.n_base - of.hits + a])
+    return np.asarray(np.minimum.reduce([a, of.n_rlvr - a, of.hits - a, of.n_base - of.hits + a]))
 
 
 def _residuals(of: Tables, odds: float) -> tuple[tuple[float, float], Reals, float]:
