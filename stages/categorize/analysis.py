@@ -125,6 +125,7 @@ class Verdicts:
     tested: Objects
     p_values: Reals
     q_values: Reals
+    masses: dict[str, Reals]
     bounds: dict[str, tuple[Reals, Reals]]
 
 
@@ -140,7 +141,14 @@ def verdicts(counts: Counts, settings: Settings) -> Verdicts:
     bounds = {role: curtailed(m.n, m.c, m.ended == "hit", settings.confidence) for role, m in models.items()}
     surely = np.logical_and(*(bounds[role][0] > counts.epsilon for role in ROLES))
     category = _letters(counts)
-    return Verdicts(category, tested(category, q_values, surely, 1 - settings.confidence), p_values, q_values, bounds)
+    return Verdicts(
+        category=category,
+        tested=tested(category, q_values, surely, 1 - settings.confidence),
+        p_values=p_values,
+        q_values=q_values,
+        masses={role: model.mass for role, model in models.items()},
+        bounds=bounds,
+    )
 
 
 def _letters(counts: Counts) -> Objects:

@@ -28,5 +28,5 @@ def _between(logs: Reals, gap: Reals, here: Ints) -> Reals:
     there = np.minimum(here + 1, len(logs) - 1)
     left = np.take_along_axis(gap, here[..., None], axis=-1)[..., 0]
     right = np.take_along_axis(gap, there[..., None], axis=-1)[..., 0]
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         return np.asarray(2 ** (logs[here] + (logs[there] - logs[here]) * left / (left - right)))

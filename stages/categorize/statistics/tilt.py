@@ -35,12 +35,11 @@ class Tables:
 
     @cached_property
     def hits(self) -> Ints:
-        both: Ints = self.c_base + self.c_rlvr
-        return both
+        return np.asarray(self.c_base + self.c_rlvr)
 
     @cached_property
     def lowest(self) -> Ints:
-        return np.maximum(0, self.hits - self.n_base)
+        return np.asarray(np.maximum(0, self.hits - self.n_base))
 
     @cached_property
     def highest(self) -> Ints:
