@@ -121,7 +121,12 @@ def _columns(path: Path) -> dict[str, list[str | None]]:
             table = connection.sql(f"select * from found {units}").to_arrow_table()
     except duckdb.Error as error:
         raise LeashError(f"{path} can't be read: {str(error).strip().splitlines()[0].rstrip('.')}.") from None
-    return {name: table[name].to_pylist() for name in table.column_names}
+    return {name: [_unquoted(text) for text in table[name].to_pylist()] for name in table.column_names}
+
+
+def _unquoted(text: str | None) -> str | None:
+    """A JSON column of numbers and words comes with its words in quotes."""
+    return text[1:-1] if text and len(text) > 1 and text[0] == text[-1] == '"' else text
 
 
 def _whole(rows: Rows, name: str) -> Ints:

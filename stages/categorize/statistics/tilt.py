@@ -127,19 +127,29 @@ def tilt(n_base: Ints, c_base: Ints, n_rlvr: Ints, c_rlvr: Ints, confidence: flo
     beta, error = conditional_likelihood(of, float(strata.logodds_pooled))
     odds = float(np.exp(beta))
     residual, p_values, noise = _residuals(of, odds)
-    homogeneous = strata.test_equal_odds(adjust=True) if len(of) > 1 else None
     return Tilt(
         kept=kept,
         pooled=_with_interval(float(strata.logodds_pooled), float(strata.logodds_pooled_se), confidence),
         conditional=_with_interval(beta, error, confidence),
         parts=(above, below),
-        breslow_day=(float(homogeneous.statistic), float(homogeneous.pvalue)) if homogeneous else (np.nan, np.nan),
+        breslow_day=breslow_day(of, float(np.exp(strata.logodds_pooled))),
         expects_few=float(np.mean(_least_expected(of, odds) < FEW)),
         residual=residual,
         explained=explained(of, odds, noise),
         p_values=p_values,
         above=of.c_rlvr > of.fitted(odds),
     )
+
+
+def breslow_day(of: Tables, odds: float) -> tuple[float, float]:
+    """Breslow and Day's statistic with Tarone's correction, and its p-value. statsmodels has it, but divides 0 by 0
+    where the common odds ratio is 1."""
+    fitted = of.fitted(odds)
+    cells = (fitted, of.n_rlvr - fitted, of.hits - fitted, of.n_base - of.hits + fitted)
+    variance = 1 / np.sum([1 / cell for cell in cells], axis=0)
+    off = of.c_rlvr - fitted
+    statistic = float((off**2 / variance).sum() - off.sum() ** 2 / variance.sum())
+    return statistic, float(stats.chi2.sf(statistic, len(of) - 1)) if len(of) > 1 else np.nan
 
 
 def _parts(of: Tables) -> tuple[Reals, Reals]:
