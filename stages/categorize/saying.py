@@ -37,7 +37,7 @@ def _change(came: int, went: int, sure: bool) -> str:
 
 
 def categories(found: Plain) -> str:
-    head = f"k = {_number(found['k'])}, {found['problems']:,} problems"
+    head = f"k = {_number(found['k'])}, {_count(found['problems'], 'problem')}"
     tested = found["tested"]
     rows = [
         [f"epsilon = {_number(found['epsilon'])}", *(_counted(found["categories"][name]) for name in "PESO"), ""],
