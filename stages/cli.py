@@ -238,6 +238,30 @@ def import_(
 
 
 @main.command()
+@click.argument("counts", type=click.Path(path_type=Path), metavar="COUNTS")
+@click.option("--k", type=click.IntRange(min=1), help="Compare at so many samples; the most that both models have.")
+@click.option("--epsilon", metavar="E|auto", help="The mass that support must exceed (0: any hit).")
+@click.option("--confidence", type=click.FloatRange(0, 1, True, True), default=0.95, show_default=True)
+@click.option("--resamples", type=click.IntRange(min=10), default=1000, show_default=True, help="Of the bootstrap.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="For programs; docs/compare.md has the keys.")
+def compare(
+    counts: Path, k: int | None, epsilon: str | None, confidence: float, resamples: int, seed: int, as_json: bool
+) -> None:
+    """Compare two models from a table of counts: CSV, JSON lines or Parquet with problem_id, n_base, c_base, n_rlvr,
+    c_rlvr (samples and hits of the base and of the second model), and perhaps dataset."""
+    import json
+
+    from stages.categorize.analysis import Settings
+    from stages.categorize.compare import compare, epsilon_asked
+    from stages.categorize.saying import text
+
+    settings = Settings(k, epsilon_asked(epsilon), confidence, resamples, seed)
+    found = compare(counts, settings)
+    click.echo(json.dumps(found, indent=1, allow_nan=False) if as_json else text(found))
+
+
+@main.command()
 @click.argument("sql")
 @FILE
 def query(sql: str, file: Path) -> None:

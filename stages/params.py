@@ -27,6 +27,7 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 Day = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")]
 EnvironmentName = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$")]
 Domain = Literal["math", "non-math"]
+Unit = Literal["problem", "answer", "completion"]
 EngineName = Literal["auto", "torch", "vllm", "openai", "import"]
 EMBEDDED = ("chain", "make")  # families that the embedded models are trained on
 WEIGHTLESS = ("openai", "import")  # engines that need no weights here
@@ -221,9 +222,15 @@ class Verify(Group):
 
 
 class Categorize(Group):
+    """`units` are what is counted beside problems; `bootstrap` is how many resamples an interval is made of, by
+    `seed`."""
+
     k: Positive | Literal["all"] = "all"
     epsilon: Share | Literal["auto"] = 0.0
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    units: list[Unit] = ["problem", "answer"]
+    bootstrap: Positive = 1000
+    seed: int = 0
 
 
 class Entropy(Group):
@@ -257,7 +264,11 @@ class Params(Group):
 
     def pair_k(self, pair: str, dataset: str) -> int:
         """The k a pair is compared at: what both of its models have, or less where categorize.k says so."""
-        both = min(self.k(model, dataset) for model in self.models_of(pair))
+        return self.models_k(*self.models_of(pair), dataset)
+
+    def models_k(self, base: str, rlvr: str, dataset: str) -> int:
+        """The same of any two models."""
+        both = min(self.k(model, dataset) for model in (base, rlvr))
         return both if self.categorize.k == "all" else min(both, self.categorize.k)
 
     def engine(self, model: str) -> EngineName:

@@ -19,6 +19,8 @@ from stages.errors import LeashError
 from stages.params import Params
 
 DATA = Path("data")
+FEW = 64  # files that are opened one by one
+SUPPORTS = {"support": "problem", "support_by_answer": "answer", "support_by_completion": "completion"}  # their units
 TEXT, INT, REAL, TRUTH = pa.string(), pa.int32(), pa.float64(), pa.bool_()
 
 PROBLEMS = pa.schema(
@@ -56,6 +58,7 @@ VERDICTS = pa.schema(
 SUPPORT = pa.schema(
     [
         pa.field("dataset", TEXT, nullable=False),
+        pa.field("domain", TEXT, nullable=False),
         pa.field("problem_id", TEXT, nullable=False),
         pa.field("unit", TEXT, nullable=False),
         pa.field("unit_key", TEXT, nullable=False),
@@ -77,6 +80,24 @@ SUPPORT = pa.schema(
         pa.field("tested_category", TEXT),
         pa.field("p_value", REAL),
         pa.field("q_value", REAL),
+        pa.field("hit_base", INT),  # the number of the first correct sample
+        pa.field("hit_rlvr", INT),
+        pa.field("n_base_first", INT, nullable=False),  # of the first eighth of the k samples
+        pa.field("c_base_first", INT, nullable=False),
+        pa.field("n_rlvr_first", INT, nullable=False),
+        pa.field("c_rlvr_first", INT, nullable=False),
+        pa.field("guess_base", REAL),  # the chance that an answer to another problem is right here
+        pa.field("guess_rlvr", REAL),
+        pa.field("lucky_base", TRUTH),  # hits no more than guessing would give; null: no hits
+        pa.field("lucky_rlvr", TRUTH),
+    ]
+)
+COMPLETION_MASS = pa.schema(
+    [
+        pa.field("problem_id", TEXT, nullable=False),
+        pa.field("completion", TEXT, nullable=False),  # names a distinct correct completion of the problem
+        pa.field("logprob_base", REAL, nullable=False),
+        pa.field("logprob_rlvr", REAL, nullable=False),
     ]
 )
 PERPLEXITY = pa.schema(
@@ -109,8 +130,17 @@ def verdicts_folder(model: str, dataset: str) -> Path:
     return DATA / "verdicts" / model / dataset
 
 
-def support_path(pair: str) -> Path:
-    return DATA / "support" / f"{pair}.parquet"
+def support_path(pair: str, unit: str = "problem") -> Path:
+    folder = DATA / "support"
+    return (folder if unit == "problem" else folder / f"by_{unit}") / f"{pair}.parquet"
+
+
+def completion_mass_path(pair: str, dataset: str) -> Path:
+    return DATA / "completion_mass" / pair / f"{dataset}.parquet"
+
+
+def analysis_path(pair: str) -> Path:
+    return DATA / "analysis" / f"{pair}.json"
 
 
 def perplexity_path(model: str, dataset: str) -> Path:
@@ -175,8 +205,9 @@ def shards(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("*.parquet") if not path.name.startswith("."))
 
 
-def database(params: Params) -> duckdb.DuckDBPyConnection:
-    """DuckDB with every table that is there as a view, for the models, data sets and pairs of this run.
+def database(params: Params, only: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:
+    """DuckDB with every table that is there as a view (or `only` some of those that grow, whose files are many), for
+    the models, data sets and pairs of this run.
 
     The parameters decide what is seen, not what is on disk: no sample beyond k, and of an adaptive budget
     (`sample.stop_after`) no verdict past the stop, whatever the sampler drew beyond it.
@@ -190,6 +221,8 @@ def database(params: Params) -> duckdb.DuckDBPyConnection:
         "entropy": (ENTROPY, "leash entropy", lambda m, d: _there(entropy_path(m, d))),
     }
     for name, (schema, made_by, files_of) in places.items():
+        if only and name not in only:
+            continue
         parts = []
         for model, dataset in runs:
             files = _checked(files_of(model, dataset), schema, made_by)
@@ -198,9 +231,24 @@ def database(params: Params) -> duckdb.DuckDBPyConnection:
             parts += _part(files, f"'{model}' as model, '{dataset}' as dataset, ", limits)
         _view(connection, name, parts)
     problems = [_checked(_there(problems_path(d)), PROBLEMS, f"leash fetch {d}") for d in params.run.datasets]
-    support = {pair: _checked(_there(support_path(pair)), SUPPORT, "leash categorize") for pair in params.run.pairs}
     _view(connection, "problems", [part for files in problems for part in _part(files, "")])
-    _view(connection, "support", [part for p, files in support.items() for part in _part(files, f"'{p}' as pair, ")])
+    for name, unit in {
+        "support": "problem",
+        "support_by_answer": "answer",
+        "support_by_completion": "completion",
+    }.items():
+        support = {p: _checked(_there(support_path(p, unit)), SUPPORT, "leash categorize") for p in params.run.pairs}
+        _view(connection, name, [part for p, files in support.items() for part in _part(files, f"'{p}' as pair, ")])
+    masses = [
+        part
+        for pair in params.run.pairs
+        for dataset in params.run.datasets
+        for part in _part(
+            _checked(_there(completion_mass_path(pair, dataset)), COMPLETION_MASS, "leash perplexity"),
+            f"'{pair}' as pair, '{dataset}' as dataset, ",
+        )
+    ]
+    _view(connection, "completion_mass", masses)
     return connection
 
 
@@ -210,14 +258,35 @@ def query(connection: duckdb.DuckDBPyConnection, file: Path, parameters: Mapping
     return pa.table(found.to_arrow_table())
 
 
+def keep(
+    connection: duckdb.DuckDBPyConnection, name: str, file: Path, parameters: Mapping[str, Any] | None = None
+) -> None:
+    """Run one query file and keep what it makes as a table of this connection."""
+    query_text = file.read_text(encoding="utf-8")
+    connection.execute(f"create or replace temp table {name} as {query_text}", dict(parameters) if parameters else None)
+
+
 def _there(path: Path) -> list[Path]:
     return [path] if path.exists() else []
 
 
 def _checked(files: list[Path], schema: pa.Schema, made_by: str) -> list[Path]:
-    for file in files:
+    """Files whose columns are those of the schema. Of many, which take long to open, the first is compared with the
+    schema and all with each other; only if they differ each is opened, to name the one that is wrong."""
+    for file in files[:1] if _alike(files) else files:
         opened(file, schema, made_by)
     return files
+
+
+def _alike(files: list[Path]) -> bool:
+    if len(files) <= FEW:
+        return False
+    try:
+        with duckdb.connect() as connection:
+            odd = query(connection, Path(__file__).parent / "odd_columns.sql", {"files": [str(file) for file in files]})
+    except duckdb.Error:
+        return False
+    return bool(odd.num_rows == 0)
 
 
 def _curtailed(params: Params) -> str:

@@ -1,12 +1,15 @@
--- metrics: P, E, S, O and the four ratios of Definition 2.3, per pair and data set and over all data sets,
--- at the chosen epsilon and at epsilon = 0 (the paper's counting). 0/0 is null, and so is a count of tested
--- categories where one was not tested.
+-- metrics: P, E, S, O and the four ratios of Definition 2.3, per pair and data set, over all data sets, and over those
+-- of each domain where there are several ('all math'); at the chosen epsilon and at epsilon = 0 (the paper's counting).
+-- 0/0 is null, and so is a count of tested categories where one was not tested. short: problems with fewer than k
+-- samples, which are in no category.
 with readings as (
-    select pair, dataset, 'chosen' as reading, k, epsilon, category, tested_category from support
+    select pair, dataset, domain, problem_id, 'chosen' as reading, k, epsilon, category, tested_category from support
     union all
     select
         pair,
         dataset,
+        domain,
+        problem_id,
         'any hit' as reading,
         k,
         0 as epsilon,
@@ -21,14 +24,20 @@ with readings as (
     from support
 ),
 
+domains as (
+    select pair, count(distinct domain) as domains from support group by pair
+),
+
 counted as (
     select
         pair,
-        case when grouping(dataset) = 1 then 'all' else dataset end as dataset,
+        case when grouping(dataset) = 0 then dataset when grouping(domain) = 0 then 'all ' || domain else 'all' end
+            as dataset,
         reading,
         min(k) as k,
         max(epsilon) as epsilon,
-        count(*) as problems,
+        count(distinct (dataset, problem_id)) as problems,
+        count(distinct (dataset, problem_id)) filter (where category is null) as short,
         count(*) filter (where category = 'P') as P,
         count(*) filter (where category = 'E') as E,
         count(*) filter (where category = 'S') as S,
@@ -38,7 +47,9 @@ counted as (
         count(*) filter (where tested_category = 'E') as E_tested,
         count(*) filter (where tested_category = 'S') as S_tested
     from readings
-    group by grouping sets ((pair, reading, dataset), (pair, reading))
+    inner join domains using (pair)
+    group by grouping sets ((pair, reading, dataset), (pair, reading, domain), (pair, reading))
+    having grouping(domain) = 1 or max(domains) > 1
 ),
 
 ratios as (
@@ -66,6 +77,7 @@ select
     2 * SRR * NDR / nullif(SRR + NDR, 0) as SDS,
     NSCR,
     if(E_untested = 0, E_tested, null) as E_tested,
-    if(S_untested = 0, S_tested, null) as S_tested
+    if(S_untested = 0, S_tested, null) as S_tested,
+    short
 from ratios
-order by pair, reading desc, dataset = 'all' desc, dataset
+order by pair, reading desc, dataset = 'all' desc, starts_with(dataset, 'all ') desc, dataset

@@ -6,10 +6,10 @@
 -- Beyond m, what stopped early has its hit; what did not has too few scored samples: null.
 -- Logarithms of the gamma function keep large n exact.
 with models as (
-    select pair, dataset, problem_id, k as allowed, 'base' as role, n_base as n, c_base as c, ended_base as ended
+    select pair, dataset, domain, problem_id, k as allowed, 'base' as role, n_base as n, c_base as c, ended_base as ended
     from support
     union all
-    select pair, dataset, problem_id, k as allowed, 'rlvr' as role, n_rlvr as n, c_rlvr as c, ended_rlvr as ended
+    select pair, dataset, domain, problem_id, k as allowed, 'rlvr' as role, n_rlvr as n, c_rlvr as c, ended_rlvr as ended
     from support
 ),
 
@@ -18,7 +18,8 @@ free as (
         *,
         n - if(ended = 'hit', 1, 0) as m,
         c - if(ended = 'hit', 1, 0) as d,
-        max(allowed) over (partition by pair) as most
+        max(allowed) over (partition by pair) as most,
+        min(domain) over (partition by pair) <> max(domain) over (partition by pair) as domains
     from models
 ),
 
@@ -45,10 +46,12 @@ estimates as (
 
 select
     pair,
-    case when grouping(dataset) = 1 then 'all' else dataset end as dataset,
+    case when grouping(dataset) = 0 then dataset when grouping(domain) = 0 then 'all ' || domain else 'all' end
+        as dataset,
     role,
     k,
     case when count(*) = count(estimate) then avg(estimate order by problem_id) end as pass_at_k
 from estimates
-group by grouping sets ((pair, role, k, dataset), (pair, role, k))
+group by grouping sets ((pair, role, k, dataset), (pair, role, k, domain), (pair, role, k))
+having grouping(domain) = 1 or bool_or(domains)
 order by pair, dataset, role, k

@@ -1,4 +1,4 @@
--- support: every problem's masses and category. A model supports a problem when its mass exceeds epsilon,
+-- support: every unit's masses and category. A model supports a problem (or an answer) when its mass exceeds epsilon,
 -- strictly. One that stopped early has had more than epsilon * k hits, whatever the rest of its k samples would be:
 -- its category is that of the full run. The tested category calls E or S only where Fisher's test, corrected for the
 -- number of problems, finds a difference, and P only where both intervals lie above epsilon; what is left is
@@ -36,34 +36,13 @@ categories as (
 )
 
 select
-    pair,
-    dataset,
-    problem_id,
-    'problem' as unit,
-    problem_id as unit_key,
-    k,
-    epsilon,
-    n_base,
-    c_base,
-    ended_base,
-    n_rlvr,
-    c_rlvr,
-    ended_rlvr,
-    mass_base,
-    low_base,
-    high_base,
-    mass_rlvr,
-    low_rlvr,
-    high_rlvr,
-    category,
+    * exclude (base_supports, rlvr_supports),
     case
         when category in ('E', 'S') and q_value is null then null
         when category in ('E', 'S') and q_value < $alpha then category
         when category = 'P' and low_base > epsilon and low_rlvr > epsilon then 'P'
         when category = 'O' then 'O'
         when category is not null then 'undetermined'
-    end as tested_category,
-    p_value,
-    q_value
+    end as tested_category
 from categories
-order by pair, dataset, problem_id
+order by pair, dataset, problem_id, unit_key

@@ -1,7 +1,7 @@
 """report: what people look at.
 
-In:  data/support, data/perplexity, data/entropy, data/verdicts (to compare pairs at one k and to count how completions
-     ended), and of data/completions, where they are here, the texts of decisive hits.
+In:  data/support, data/analysis, data/perplexity, data/entropy, data/verdicts (to count how completions ended), and of
+     data/completions, where they are here, the texts of decisive hits.
 Out: reports/metrics.json, reports/tables/ (CSV and Markdown), reports/figures/ (PNG and SVG),
      reports/plots/ (for `dvc plots`), reports/decisive_hits.csv and reports/index.html.
 """
@@ -17,8 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stages import categorize, disk, entropy, perplexity, tables
+from stages.categorize import several
+from stages.errors import LeashError
 from stages.params import Params
-from stages.report import figures, page, write
+from stages.report import figures, lines, page, write
 from stages.verify import audit
 
 REPORTS = Path("reports")
@@ -31,21 +33,22 @@ class Results:
 
     support: pa.Table  # a row per pair and problem
     metrics: pa.Table  # P, E, S, O and ratios, per pair and data set
+    intervals: pa.Table  # the ratios with their intervals and noise floors
+    answers: pa.Table  # metrics of the distinct correct answers of problems that have several
     pass_at_k: pa.Table  # per pair, data set, role and k
     comparison: pa.Table  # all pairs at one k: checkpoints and trainings side by side
+    paired: pa.Table  # trained models of one base against each other
     perplexity: pa.Table
     entropy: pa.Table
     statuses: pa.Table  # how completions ended, per model and data set
     statuses_by_category: pa.Table  # and per pair, category and role
     decisive_hits: pa.Table  # the hits on which a category hangs
-
-
-TABLES = ("metrics", "pass_at_k", "comparison", "perplexity", "entropy", "statuses", "statuses_by_category")
+    analyses: dict[str, dict[str, Any]]  # by pair and group of problems: what `leash compare --json` has, and more
 
 
 def run(params: Params) -> None:
     results = collect(params)
-    for name in TABLES:
+    for name in page.TITLES:
         write.table(REPORTS / "tables" / name, getattr(results, name))
     write.csv(REPORTS / "decisive_hits.csv", results.decisive_hits)
     drawn = figures.draw(params, results, REPORTS / "figures")
@@ -55,42 +58,44 @@ def run(params: Params) -> None:
 
 
 def collect(params: Params) -> Results:
-    support = pa.concat_tables(
-        _labelled(pair, tables.read(tables.support_path(pair), tables.SUPPORT, "leash categorize"))
-        for pair in params.run.pairs
-    )
+    support = _support(params, "problem")
+    analyses = {pair: _analysis(pair) for pair in params.run.pairs}
     connection = tables.database(params)
     return Results(
         support=support,
         metrics=categorize.metrics(support),
-        pass_at_k=categorize.pass_at_k(support),
-        comparison=comparison(params),
+        intervals=pa.Table.from_pylist(lines.intervals(analyses)),
+        answers=categorize.metrics(_support(params, "answer")),
+        pass_at_k=pa.Table.from_pylist(lines.curves(categorize.pass_at_k(support), analyses), schema=lines.CURVES),
+        comparison=tables.read(several.TRAJECTORY, ANY, "leash categorize"),
+        paired=tables.read(several.PAIRED, ANY, "leash categorize"),
         perplexity=tables.read(perplexity.BY_CATEGORY, ANY, "leash perplexity"),
         entropy=entropy.summary(connection),
         statuses=audit.statuses(connection),
         statuses_by_category=audit.statuses_by_category(params, connection),
         decisive_hits=audit.decisive_hits(params, connection),
+        analyses=analyses,
     )
 
 
-def comparison(params: Params) -> pa.Table:
-    """Every pair over all data sets, at the largest k that all of them have."""
-    k = min(params.pair_k(pair, dataset) for pair in params.run.pairs for dataset in params.run.datasets)
-    support = categorize.supported(params, k)
-    counted = {row["pair"]: row for row in _overall(categorize.metrics(support), reading="chosen")}
-    curves = {(row["pair"], row["role"], row["k"]): row["pass_at_k"] for row in _overall(categorize.pass_at_k(support))}
-    most = max((at for _, _, at in curves), default=1)
-    rows = []
-    for pair in sorted(params.run.pairs, key=lambda p: (params.pairs[p].training, params.pairs[p].step or 0)):
-        passes = {f"{role}_pass@{at}": curves[pair, role, at] for at in (1, most) for role in ("base", "rlvr")}
-        shown = {name: counted[pair][name] for name in ("P", "E", "S", "O", "SRR", "NDR", "SDS", "NSCR")}
-        about = {"pair": pair, "training": params.pairs[pair].training, "step": params.pairs[pair].step, "k": k}
-        rows.append({**about, **passes, **shown})
-    return pa.Table.from_pylist(rows)
+def _support(params: Params, unit: str) -> pa.Table:
+    """The support tables of all pairs; empty for a unit that was not asked for."""
+    pairs = params.run.pairs if unit in ("problem", *params.categorize.units) else []
+    parts = [_labelled(p, tables.read(tables.support_path(p, unit), tables.SUPPORT, "leash categorize")) for p in pairs]
+    return pa.concat_tables([*parts, _labelled("", tables.SUPPORT.empty_table())])
+
+
+def _analysis(pair: str) -> dict[str, Any]:
+    path = tables.analysis_path(pair)
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise LeashError(f"{path} is not there or can't be read; make it with `leash categorize`.") from None
+    return found
 
 
 def metrics(params: Params, results: Results) -> dict[str, Any]:
-    """The numbers `dvc metrics` shows, by pair: counts, ratios, and pass@k at its two ends."""
+    """The numbers `dvc metrics` shows, by pair: counts, ratios, and pass@k at its two ends; how sure they are."""
     found: dict[str, Any] = {}
     curves = _overall(results.pass_at_k)
     for row in _overall(results.metrics, reading="chosen"):
@@ -105,7 +110,8 @@ def metrics(params: Params, results: Results) -> dict[str, Any]:
         for name in ("token_entropy", "answer_entropy"):
             numbers[f"base_{name}"] = entropies.get(base, {}).get(name)
             numbers[f"rlvr_{name}"] = entropies.get(rlvr, {}).get(name)
-    return {pair: {name: write.rounded(value) for name, value in found[pair].items()} for pair in params.run.pairs}
+        numbers |= lines.sureness(results.analyses[pair].get("all"))
+    return {pair: write.rounded(found[pair]) for pair in params.run.pairs}
 
 
 def headline() -> str:
@@ -114,14 +120,15 @@ def headline() -> str:
     if not path.exists():
         return "There is no report yet; make it with `dvc repro`."
     found = json.loads(path.read_text())
-    lines = [f"{'pair':<12}{'k':>6}{'P':>6}{'E':>6}{'S':>6}{'O':>6}{'SRR':>8}{'NDR':>8}{'pass@1':>18}{'pass@k':>18}"]
+    rows = [f"{'pair':<12}{'k':>6}{'P':>6}{'E':>6}{'S':>6}{'O':>6}{'SRR':>8}{'NDR':>8}{'pass@1':>18}{'pass@k':>18}"]
     for pair, m in found.items():
         k = max(int(name.partition("@")[2]) for name in m if "pass@" in name)
         first, last = (" → ".join(write.shown(m[f"{role}_pass@{at}"]) for role in ("base", "rlvr")) for at in (1, k))
         counts = "".join(f"{m[name]:>6}" for name in ("k", "P", "E", "S", "O"))
         ratios = "".join(f"{write.shown(m[name]):>8}" for name in ("SRR", "NDR"))
-        lines.append(f"{pair:<12}{counts}{ratios}{first:>18}{last:>18}")
-    return "\n".join(["", *lines, "", f"The report is {REPORTS / 'index.html'}; its numbers are in {path}."])
+        rows.append(f"{pair:<12}{counts}{ratios}{first:>18}{last:>18}")
+    said = [sentence for pair in list(found)[:1] for sentence in lines.said(pair, found[pair])]
+    return "\n".join(["", *rows, "", *said, "", f"The report is {REPORTS / 'index.html'}; its numbers are in {path}."])
 
 
 def _labelled(pair: str, support: pa.Table) -> pa.Table:

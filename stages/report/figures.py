@@ -156,7 +156,8 @@ def categories(rows: Rows, pairs: list[str]) -> Figure:
 def comparison(table: pa.Table) -> Figure:
     """pass@1 and pass@k against training step, and other trainings as points at the right."""
     rows = table.to_pylist()
-    k = max(int(n.partition("@")[2]) for n in table.column_names if n.startswith("rlvr_pass@"))
+    budgets = (name.removeprefix("rlvr_pass@") for name in table.column_names)
+    k = max(int(budget) for budget in budgets if budget.isdigit())
     path = [r for r in rows if r["step"] is not None]
     others = [r for r in rows if r["step"] is None]
     figure, ax = plt.subplots(figsize=(4.8, 3.2))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from stages.params import Params
-from stages.report import write
+from stages.report import lines, write
 from stages.verify import audit
 
 if TYPE_CHECKING:
@@ -21,7 +21,10 @@ TEMPLATE = Path(__file__).parent / "page.html"
 FIGURES = Path("reports") / "figures"
 TITLES = {
     "metrics": "Support: P, E, S, O and their ratios",
+    "intervals": "The ratios with their intervals, and what no change at all would give",
+    "answers": "Support of each distinct correct answer, for problems that have several",
     "comparison": "All pairs at one k: checkpoints and other trainings",
+    "paired": "Trained models of one base against each other",
     "pass_at_k": "pass@k",
     "perplexity": "Perplexity of reference solutions, by category",
     "entropy": "Entropies, share of correct samples and response length",
@@ -38,7 +41,7 @@ def html(params: Params, results: Results, captions: dict[str, str]) -> str:
         + [_section(audit.sentence(results.decisive_hits), _shortened(results.decisive_hits))]
     )
     return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
-        title=escape(params.report.title), figures=figures, tables=sections
+        title=escape(params.report.title), lines=_lines(results), figures=figures, tables=sections
     )
 
 
@@ -49,6 +52,17 @@ def _shortened(hits: pa.Table) -> pa.Table:
         for row in hits.slice(0, HITS).to_pylist()
     ]
     return pa.Table.from_pylist(rows, schema=hits.schema)
+
+
+def _lines(results: Results) -> str:
+    """How sure the numbers are, pair by pair, and the problems that depart from one uniform sharpening."""
+    said = [
+        sentence
+        for pair, groups in results.analyses.items()
+        if "all" in groups
+        for sentence in (*lines.said(pair, lines.sureness(groups["all"])), *lines.named(pair, groups["all"]))
+    ]
+    return "<ul>" + "".join(f"<li>{escape(sentence)}</li>" for sentence in said) + "</ul>" if said else ""
 
 
 def _figure(name: str, caption: str) -> str:

@@ -49,7 +49,9 @@ def shown(value: Any) -> str:
 
 
 def rounded(value: Any) -> Any:
-    """Six digits: more are noise in a diff."""
+    """Six digits, in whatever holds them: more are noise in a diff."""
+    if isinstance(value, dict):
+        return {name: rounded(inner) for name, inner in value.items()}
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 

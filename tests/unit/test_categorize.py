@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +15,10 @@ import pytest
 from scipy import stats
 
 from stages import categorize, tables
-from stages.categorize import statistics
-from stages.params import detectable
+from stages.categorize import majority, several, statistics
+from stages.errors import LeashError
+from stages.params import Params, detectable
+from tests.conftest import ROOT, small, write_params, yaml
 
 
 def support(counts: list[tuple[int, int, int, int]], epsilon: float = 0.0, k: int | None = None) -> pa.Table:
@@ -23,7 +27,9 @@ def support(counts: list[tuple[int, int, int, int]], epsilon: float = 0.0, k: in
         {
             "pair": "x",
             "dataset": "d",
+            "domain": "math",
             "problem_id": f"p{i:04d}",
+            "unit_key": f"p{i:04d}",
             "k": k or n_base,
             "epsilon": epsilon,
             "n_base": n_base,
@@ -146,3 +152,247 @@ def test_correction_is_within_each_pair() -> None:
 
 def test_detectability_bound_is_the_papers() -> None:
     assert detectable(8192, 0.95) == pytest.approx(3.66e-4, abs=1e-6)
+
+
+# From verdicts. A string is the samples of a problem in order, each by its answer: a capital is right, a small letter
+# wrong, "-" no answer, "?" not scored.
+Samples = dict[str, dict[str, str]]
+MAKE = {"sample": {"k": 8}, "run": {"datasets": ["make"], "pairs": ["rlvr"], "models": ["base", "rlvr"]}}
+
+
+def given(samples: Samples, dataset: str = "make") -> None:
+    """Problems and the verdicts of each model on them."""
+    about = {"dataset": dataset, "question": "?", "gold": ["1"], "grader": "exact", "images": None, "meta": "{}"}
+    names = dict.fromkeys(name for problems in samples.values() for name in problems)
+    rows = [{**about, "problem_id": name} for name in names]
+    tables.write(tables.problems_path(dataset), tables.table(rows, tables.PROBLEMS), tables.PROBLEMS)
+    for model, problems in samples.items():
+        rows = [verdict(name, i, what) for name, text in problems.items() for i, what in enumerate(text)]
+        content = tables.table(rows, tables.VERDICTS)
+        tables.write(tables.verdicts_folder(model, dataset) / "a.parquet", content, tables.VERDICTS)
+
+
+def verdict(problem: str, sample: int, what: str) -> dict[str, Any]:
+    answer = None if what == "-" else what
+    correct = None if what == "?" else what.isupper()
+    status = {"-": "no_answer", "?": "timeout"}.get(what, "ok")
+    about = {"problem_id": problem, "sample": sample, "answer": answer, "answer_class": answer}
+    return {**about, "correct": correct, "score": None if correct is None else float(correct), "status": status}
+
+
+def written(params: Params, unit: str = "problem", pair: str = "rlvr") -> list[dict[str, Any]]:
+    """The rows of a support table after the stage, which has nothing to say."""
+    assert categorize.run(params) == []
+    rows: list[dict[str, Any]] = tables.read(tables.support_path(pair, unit), tables.SUPPORT, "").to_pylist()
+    return rows
+
+
+def said(pair: str = "rlvr") -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(tables.analysis_path(pair).read_text())
+    return found
+
+
+def test_samples_beyond_k_never_leak_in(project: Params) -> None:
+    """What lies beyond k, on disk or within what the sampler was to draw, changes no number."""
+    short = {"base": {"p": "xxAx", "q": "xxyz"}, "rlvr": {"p": "BAxx", "q": "xBBy"}}
+    long = {model: {name: text + "ABCA" for name, text in problems.items()} for model, problems in short.items()}
+    results = []
+    for samples, changes in (
+        (short, {"sample": {"k": 4}}),
+        (long, {"sample": {"k": 4}}),
+        (long, {"categorize": {"k": 4}}),
+    ):
+        given(samples)
+        params = write_params(Path(), small(**{**MAKE, **changes}))
+        results.append((written(params), written(params, "answer"), said()))
+    assert results[0] == results[1] == results[2]
+    assert [(row["c_base"], row["c_rlvr"], row["hit_base"]) for row in results[0][0]] == [(1, 2, 2), (0, 2, None)]
+
+
+def test_too_few_samples_are_reported_and_counted(project: Params) -> None:
+    given({"base": {"p": "xxAxxxxx", "q": "xxA"}, "rlvr": {"p": "AAxxxxxx", "q": "xxxxxxxx"}})
+    sentences = categorize.run(write_params(Path(), small(**MAKE)))
+    assert sentences == ["rlvr on make: problem q has fewer than k = 8 samples and is not categorized."]
+    table = tables.read(tables.support_path("rlvr"), tables.SUPPORT, "").append_column("pair", pa.array(["rlvr"] * 2))
+    assert (overall(table)["P"], overall(table)["short"], overall(table)["problems"]) == (1, 1, 2)
+    assert said()["all"]["uncategorized"] == 1
+
+
+def test_each_answer_of_a_problem_that_has_several_has_its_own_support(project: Params) -> None:
+    given({"base": {"p": "AAxBx-?x", "q": "CCxxxxxx"}, "rlvr": {"p": "AxxxxxDA", "q": "CCCCxxxx"}})
+    rows = written(write_params(Path(), small(**MAKE)), "answer")
+    shown = [(row["problem_id"], row["unit_key"], row["c_base"], row["c_rlvr"], row["category"]) for row in rows]
+    assert shown == [("p", "A", 2, 2, "P"), ("p", "B", 1, 0, "S"), ("p", "D", 0, 1, "E")]
+    assert {(row["unit"], row["n_base"], row["n_rlvr"]) for row in rows} == {("answer", 7, 8)}
+    assert rows[0]["mass_base"] == pytest.approx(2 / 7)
+
+
+def test_answers_of_a_problem_that_stopped_early_are_not_guessed(project: Params) -> None:
+    given({"base": {"p": "AAxBxxxx", "q": "xxxxxxAB"}, "rlvr": {"p": "ABxxxxxx", "q": "xxxxxxxB"}})
+    params = write_params(Path(), small(**{**MAKE, "sample": {"k": 8, "stop_after": 3}}))
+    assert {row["problem_id"] for row in written(params, "answer")} == {"q"}
+
+
+def test_the_guess_floor_is_the_chance_of_an_answer_to_another_problem(project: Params) -> None:
+    """The base says 2 to half of everything; where 2 is right, that is no discovery."""
+    given({"base": {"p": "TTTTxxxx", "q": "tttttttt", "r": "xxxxttAA"}, "rlvr": dict.fromkeys("pqr", "xxxxxxxx")})
+    spelled = {"T": "t"}  # right or wrong, it is the same answer
+    place = tables.verdicts_folder("base", "make") / "a.parquet"
+    rows = tables.read(place, tables.VERDICTS, "").to_pylist()
+    same = [{**row, "answer_class": spelled.get(row["answer_class"], row["answer_class"])} for row in rows]
+    tables.write(place, tables.table(same, tables.VERDICTS), tables.VERDICTS)
+    p, q, r = written(write_params(Path(), small(**MAKE)))
+    assert p["guess_base"] == pytest.approx((1 + 2 / 8) / 2)
+    assert (p["lucky_base"], q["lucky_base"], r["lucky_base"]) == (True, None, False)
+    assert (q["guess_base"], r["guess_base"]) == (None, 0)
+    assert (p["guess_rlvr"], p["lucky_rlvr"]) == (0, None)
+    floor = said()["all"]["guess_floor"]["base"]
+    assert floor["not_above"] == [{"dataset": "make", "problem_id": "p"}]
+
+
+def test_hits_far_above_the_floor_are_no_luck() -> None:
+    n, c = np.array([1000, 1000, 1000, 0]), np.array([10, 40, 0, 0])
+    assert categorize.lucky(n, c, [0.01, 0.01, 0.01, None], 0.95).to_pylist() == [True, False, None, None]
+
+
+def test_hit_rates_of_the_first_samples_are_plain_counts(project: Params) -> None:
+    base = {"p": "xxAxxxxx", "q": "Axxxxxxx", "r": "xxxxxxxA", "s": "xxxxxxxx"}
+    given({"base": base, "rlvr": base})
+    rows = written(write_params(Path(), small(**MAKE)))
+    found = {k: estimate["value"] for k, estimate in said()["all"]["first_k_hit_rate"]["base"].items()}
+    assert found == {"1": 0.25, "2": 0.25, "4": 0.5, "8": 0.75}
+    assert [(row["n_base_first"], row["c_base_first"]) for row in rows] == [(1, 0), (1, 1), (1, 0), (1, 0)]
+
+
+@pytest.mark.parametrize(
+    ("times", "right", "blank"),
+    [([3, 2], [0, 1], 0), ([2, 2, 1], [1, 0, 0], 1), ([4, 1, 1], [0, 1, 1], 2), ([1, 1, 1, 1], [1, 0, 0, 0], 2)],
+)
+def test_maj_at_k_equals_enumeration(times: list[int], right: list[int], blank: int) -> None:
+    """All draws of k samples, each as likely; ties share the win, and no votes win nothing."""
+    labels = [i for i, n in enumerate(times) for _ in range(n)] + [-1] * blank
+    correct = np.array(right, dtype=bool)
+    for k in range(1, len(labels) + 1):
+        wins = []
+        for draw in combinations(labels, k):
+            votes = [draw.count(i) for i in range(len(times))]
+            best = [i for i, n in enumerate(votes) if n == max(votes) > 0]
+            wins.append(sum(right[i] for i in best) / len(best) if best else 0.0)
+        found = majority.maj_at_k(np.array(times), correct, blank, k, 20_000, np.random.default_rng(k))
+        margin = 1e-12 if k in (1, len(labels)) else 5 * np.std(wins) / np.sqrt(20_000) + 1e-12
+        assert found == pytest.approx(np.mean(wins), abs=margin)
+
+
+def test_maj_at_k_leaves_out_only_answers_that_cannot_win() -> None:
+    """At k = 512 of 4096 most of these answers are no contenders: the same as counting every one of them."""
+    times = np.array([700, 650, 600, *[50] * 20, *[1] * 1146])
+    correct = np.arange(len(times)) == 1
+    assert majority.contenders(times / times.sum(), 512) == 3
+    few = majority.maj_at_k(times, correct, 0, 512, 20_000, np.random.default_rng(1))
+    votes = np.random.default_rng(2).multivariate_hypergeometric(times, 512, size=20_000, method="count")
+    assert few == pytest.approx(majority.won(votes, correct).mean(), abs=0.02)
+    assert math.isnan(majority.maj_at_k(times, correct, 0, 5000, 10, np.random.default_rng(1)))
+
+
+def test_maj_at_k_is_null_where_a_problem_stopped_early(project: Params) -> None:
+    given({"base": {"p": "AAAxAAAA", "q": "xxAxxxxx"}, "rlvr": {"p": "AxAxAxxx", "q": "xxxxxxxx"}})
+    written(write_params(Path(), small(**MAKE)))
+    full = said()["all"]["maj_at_k"]["base"]
+    assert (full["1"]["value"], full["8"]["value"]) == (0.5, 0.5)
+    written(write_params(Path(), small(**{**MAKE, "sample": {"k": 8, "stop_after": 1}})))
+    assert said()["all"]["maj_at_k"]["base"]["8"]["value"] is None
+
+
+def test_domains_stand_beside_data_sets_where_there_are_several(project: Params) -> None:
+    given({"base": {"p": "A" * 8}, "rlvr": {"p": "A" * 8}})
+    given({"base": {"c": "x" * 8, "d": "A" * 8}, "rlvr": {"c": "A" * 8, "d": "x" * 8}}, "chain")
+    raw = small(**{**MAKE, "run": {**MAKE["run"], "datasets": ["make", "chain"]}})
+    raw["datasets"]["make"]["domain"] = "non-math"
+    rows = written(write_params(Path(), raw))
+    assert list(said()) == ["all", "all math", "all non-math", "chain", "make"]
+    assert said()["all math"]["categories"] == {"P": 0, "E": 1, "S": 1, "O": 0}
+    table = tables.table(rows, tables.SUPPORT).append_column("pair", pa.array(["rlvr"] * 3))
+    counted = {row["dataset"]: row["P"] for row in categorize.metrics(table).to_pylist() if row["reading"] == "chosen"}
+    assert counted == {"all": 1, "all math": 0, "all non-math": 1, "chain": 0, "make": 1}
+    assert {row["dataset"] for row in categorize.pass_at_k(table).to_pylist()} == set(counted)
+
+
+def test_completions_need_their_exact_log_probabilities(project: Params) -> None:
+    given({"base": {"p": "A" * 8}, "rlvr": {"p": "A" * 8}})
+    chosen = {"units": ["problem", "completion"], "epsilon": 0.1}
+    params = write_params(Path(), small(**MAKE, categorize=chosen))
+    [sentence] = categorize.run(params)
+    assert sentence.startswith("rlvr on make: there are no exact log-probabilities of its correct completions")
+    masses = {"both": (0.5, 0.2), "new": (0.05, 0.5), "lost": (0.2, 0.09), "neither": (0.01, 0.02)}
+    rows = [
+        {"problem_id": "p", "completion": name, "logprob_base": math.log(base), "logprob_rlvr": math.log(rlvr)}
+        for name, (base, rlvr) in masses.items()
+    ]
+    content = tables.table(rows, tables.COMPLETION_MASS)
+    tables.write(tables.completion_mass_path("rlvr", "make"), content, tables.COMPLETION_MASS)
+    found = {row["unit_key"]: (row["category"], row["mass_rlvr"]) for row in written(params, "completion")}
+    assert {name: category for name, (category, _) in found.items()} == {
+        "both": "P",
+        "new": "E",
+        "lost": "S",
+        "neither": "O",
+    }
+    assert found["new"][1] == pytest.approx(0.5)
+
+
+def test_checkpoints_are_compared_in_turn_and_trainings_at_their_ends(project: Params) -> None:
+    raw = yaml.load((ROOT / "params.yaml").read_text())
+    params = write_params(Path(), raw)
+    assert several.in_order(params) == ["rlvr-050", "rlvr-100", "rlvr", "sft"]
+    assert list(several.compared(params).values()) == [("rlvr-050", "rlvr-100"), ("rlvr-100", "rlvr"), ("rlvr", "sft")]
+    other = {**raw["pairs"], "sft": {"base": "rlvr-050", "rlvr": "sft", "training": "sft"}}
+    params = write_params(Path(), {**raw, "pairs": other})
+    assert list(several.compared(params).values()) == [("rlvr-050", "rlvr-100"), ("rlvr-100", "rlvr")]
+
+
+def test_trained_models_are_compared_on_the_same_problems(project: Params) -> None:
+    base = dict.fromkeys("pqrs", "xxxAxxxx")
+    tuned = {"p": "AAAAAAAA", "q": "AAAAAAAA", "r": "xxxxxxxx", "s": "xxxxxxxx"}
+    copied = {"p": "AxAxAxAx", "q": "xxxxxxxx", "r": "AAAAxxxx", "s": "xxxxxxxx"}
+    given({"base": base, "rlvr": tuned, "sft": copied})
+    run = {"datasets": ["make"], "pairs": ["rlvr", "sft"], "models": ["base", "rlvr", "sft"]}
+    assert categorize.run(write_params(Path(), small(sample={"k": 8}, run=run))) == []
+    [row] = tables.read(several.PAIRED, several.RIVALS, "").to_pylist()
+    assert [row[name] for name in ("first", "second", "k")] == ["rlvr", "sft", 8]
+    assert [row[name] for name in ("both", "second_only", "first_only", "neither")] == [1, 1, 1, 1]
+    assert (row["p_value"], row["pass@1 difference"], row["pass@k difference"]) == (1.0, -0.25, 0.0)
+    assert row["pass@1 low"] < -0.25 < row["pass@1 high"]
+    steps = tables.read(several.TRAJECTORY, pa.schema([]), "").to_pylist()
+    assert [(step["pair"], step["step"], step["P"], step["S"]) for step in steps] == [
+        ("rlvr", 200, 2, 2),
+        ("sft", None, 2, 2),
+    ]
+    assert steps[0]["SRR low"] < steps[0]["SRR"] == 0.5 < steps[0]["SRR high"]
+
+
+def test_the_same_seed_gives_the_same_analysis(project: Params) -> None:
+    drawn = np.random.default_rng(3).choice(list("Axyz"), size=(2, 6, 8))
+    models = zip(("base", "rlvr"), drawn, strict=True)
+    given({model: {f"p{i}": "".join(row) for i, row in enumerate(rows)} for model, rows in models})
+    written(write_params(Path(), small(**MAKE)))
+    first = said()
+    written(write_params(Path(), small(**MAKE)))
+    assert said() == first
+    written(write_params(Path(), small(**MAKE, categorize={"seed": 1})))
+    assert said() != first
+
+
+def test_one_wrong_file_among_many_is_named(project: Params) -> None:
+    rows = [verdict("p", i, "A") for i in range(8)]
+    folder = tables.verdicts_folder("base", "make")
+    for i in range(tables.FEW + 1):
+        tables.write(folder / f"{i:03d}.parquet", tables.table(rows, tables.VERDICTS), tables.VERDICTS)
+    params = write_params(Path(), small(**MAKE))
+    tables.database(params)
+    other = pa.schema([*(f for f in tables.VERDICTS if f.name != "score"), pa.field("score", pa.float32())])
+    tables.write(folder / "037.parquet", tables.table(rows, other), other)
+    with pytest.raises(LeashError, match=r"037.parquet: column score is float, not double"):
+        tables.database(params)
+    (folder / "037.parquet").write_bytes(b"not a table")
+    with pytest.raises(LeashError, match=r"037.parquet can't be read as Parquet"):
+        tables.database(params)

@@ -1,14 +1,11 @@
-"""Statistics that SQL says badly: pure functions of counts, no I/O."""
+"""Exact intervals of a mass, also where sampling stopped early."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
-Ints = NDArray[np.integer]
-Reals = NDArray[np.float64]
-Truths = NDArray[np.bool_]
+from stages.categorize.statistics.arrays import Ints, Reals, Truths
 
 
 def clopper_pearson(n: Ints, c: Ints, confidence: float) -> tuple[Reals, Reals]:
@@ -31,18 +28,3 @@ def curtailed(n: Ints, c: Ints, hit: Truths, confidence: float) -> tuple[Reals, 
     low, _ = clopper_pearson(n, c, confidence)
     _, high = clopper_pearson(n - hit, c - hit, confidence)
     return low, high
-
-
-def fisher(n_base: Ints, c_base: Ints, n_rlvr: Ints, c_rlvr: Ints) -> Reals:
-    """Two-sided exact p-values, one a problem, that both models have the same mass."""
-    tables = zip(c_base.tolist(), n_base.tolist(), c_rlvr.tolist(), n_rlvr.tolist(), strict=True)
-    return np.array([stats.fisher_exact(np.array([[a, n - a], [b, m - b]])).pvalue for a, n, b, m in tables])
-
-
-def benjamini_hochberg(p_values: Reals, families: NDArray[np.object_]) -> Reals:
-    """False-discovery-rate adjusted p-values, each family on its own; what was not tested (NaN) is in none."""
-    q_values = np.full_like(p_values, np.nan)
-    for family in dict.fromkeys(families[~np.isnan(p_values)].tolist()):
-        mine = (families == family) & ~np.isnan(p_values)
-        q_values[mine] = stats.false_discovery_control(p_values[mine], method="bh")
-    return q_values

@@ -1,0 +1,60 @@
+-- completions: one row for each distinct correct completion, with the mass that its exact log-probability gives it
+-- under both models of the pair (`completion_mass`): Definition 2.1 read literally. Nothing is estimated, so there are
+-- no counts, intervals or tests. No softmax is ever 0: at epsilon = 0 every completion is in every support.
+with masses as (
+    select
+        plan.pair,
+        plan.dataset,
+        plan.domain,
+        plan.k,
+        plan.epsilon,
+        completion_mass.problem_id,
+        completion_mass.completion,
+        exp(completion_mass.logprob_base) as mass_base,
+        exp(completion_mass.logprob_rlvr) as mass_rlvr
+    from plan
+    inner join completion_mass using (pair, dataset)
+)
+
+select
+    pair,
+    dataset,
+    domain,
+    problem_id,
+    'completion' as unit,
+    completion as unit_key,
+    k,
+    epsilon,
+    0 as n_base,
+    0 as c_base,
+    null as ended_base,
+    0 as n_rlvr,
+    0 as c_rlvr,
+    null as ended_rlvr,
+    mass_base,
+    null as low_base,
+    null as high_base,
+    mass_rlvr,
+    null as low_rlvr,
+    null as high_rlvr,
+    case
+        when mass_base > epsilon and mass_rlvr > epsilon then 'P'
+        when mass_rlvr > epsilon then 'E'
+        when mass_base > epsilon then 'S'
+        when mass_base <= epsilon and mass_rlvr <= epsilon then 'O'
+    end as category,
+    null as tested_category,
+    null as p_value,
+    null as q_value,
+    null as hit_base,
+    null as hit_rlvr,
+    0 as n_base_first,
+    0 as c_base_first,
+    0 as n_rlvr_first,
+    0 as c_rlvr_first,
+    null as guess_base,
+    null as guess_rlvr,
+    null as lucky_base,
+    null as lucky_rlvr
+from masses
+order by pair, dataset, problem_id, completion

@@ -1,0 +1,334 @@
+"""The statistics against enumeration of everything that could have happened, scipy and statsmodels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from stages.categorize.statistics import benjamini_hochberg, clopper_pearson, extrapolation, fisher, testing
+from stages.categorize.statistics.arrays import Ints, Reals
+from stages.categorize.statistics.chances import Sampled, chance
+from stages.categorize.statistics.columns import STABLE_SHARES, hits_above, stable, support
+from stages.categorize.statistics.curves import overtakes
+from stages.categorize.statistics.noise import against_itself
+from stages.categorize.statistics.ratios import ratios, sort
+from stages.categorize.statistics.resampling import interval, weights
+from stages.categorize.statistics.tilt import Tables, tilt
+from stages.params import hits_above as hits_above_of_params
+
+EXACT = 1e-9
+
+
+def every_count(most: int) -> Iterator[tuple[int, int]]:
+    yield from ((n, c) for n in range(1, most + 1) for c in range(n + 1))
+
+
+def outcomes(n: int, c: int) -> list[int]:
+    return [1] * c + [0] * (n - c)
+
+
+def share(found: list[bool]) -> float:
+    return sum(found) / len(found)
+
+
+@pytest.mark.parametrize("hits", [1, 2, 3])
+def test_chances_equal_enumeration(hits: int) -> None:
+    for n, c in every_count(8):
+        for k in range(1, n + 1):
+            expected = share([sum(drawn) >= hits for drawn in combinations(outcomes(n, c), k)])
+            assert chance(Sampled.fixed([n], [c]), k, hits) == pytest.approx(expected, abs=EXACT)
+
+
+def test_chances_lose_no_precision_at_16384() -> None:
+    n = 16384
+    for c, k in product((0, 1, 2, 37, 8000, 16383, 16384), (1, 3, 64, 4096, 16384)):
+        exact = float(1 - Fraction(math.comb(n - c, k), math.comb(n, k)))
+        assert chance(Sampled.fixed([n], [c]), k) == pytest.approx(exact, abs=1e-13)
+
+
+def test_what_has_too_few_samples_has_no_chance() -> None:
+    assert np.isnan(chance(Sampled.fixed([8, 8], [1, 8]), 9)).all()
+
+
+def test_chances_of_several_hits_stay_unbiased_after_early_stops() -> None:
+    """Over all sequences of ten, stopped at the h-th hit but not before the floor."""
+    runs = np.array(list(product([0, 1], repeat=10)))
+    for h, floor, p in product((2, 3), (0, 4), (0.05, 0.3, 0.8)):
+        likely = np.prod(np.where(runs == 1, p, 1 - p), axis=1)
+        of = stopped(runs, h, floor)
+        for k, hits in product(range(1, 11), range(1, h + 1)):
+            assert likely @ chance(of, k, hits) == pytest.approx(stats.binom.sf(hits - 1, k, p), abs=EXACT)
+
+
+def stopped(runs: Ints, h: int, floor: int) -> Sampled:
+    so_far = np.cumsum(runs, axis=1)
+    due = (so_far >= h) & (np.arange(1, runs.shape[1] + 1) >= floor)
+    n = np.where(due.any(axis=1), np.argmax(due, axis=1) + 1, runs.shape[1])
+    c = np.take_along_axis(so_far, n[:, None] - 1, axis=1)[:, 0]
+    ended = np.where(~due.any(axis=1), "k", np.where(n > max(floor, 0), "hit", "floor")).astype(object)
+    return Sampled(n, c, ended)
+
+
+def test_noise_floor_after_early_stops_is_unbiased() -> None:
+    runs = np.array(list(product([0, 1], repeat=8)))
+    of = stopped(runs, 1, 0)
+    half, none = np.full(len(runs), 4), np.zeros(len(runs))
+    for p in (0.02, 0.2, 0.7):
+        likely = np.prod(np.where(runs == 1, p, 1 - p), axis=1)
+        missed = (1 - p) ** 4
+        assert likely @ against_itself(of, half, none).E == pytest.approx(missed * (1 - missed), abs=EXACT)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.2, 0.5])
+def test_noise_floor_equals_every_split(epsilon: float) -> None:
+    for n, c in every_count(7):
+        for h in range(1, n // 2 + 1):
+            found = against_itself(Sampled.fixed([n], [c]), np.array([h]), np.array([epsilon]))
+            assert [found.P[0], found.E[0], found.S[0], found.O[0]] == pytest.approx(
+                splits(n, c, h, epsilon), abs=EXACT
+            )
+
+
+def splits(n: int, c: int, h: int, epsilon: float) -> list[float]:
+    counted, seen = dict.fromkeys("PESO", 0), outcomes(n, c)
+    for first in combinations(range(n), h):
+        for second in combinations([i for i in range(n) if i not in first], h):
+            before, after = (sum(seen[i] for i in part) / h > epsilon for part in (first, second))
+            counted["P" if before and after else "E" if after else "S" if before else "O"] += 1
+    return [count / sum(counted.values()) for count in counted.values()]
+
+
+def test_noise_floor_of_500_problems_is_what_luck_gives() -> None:
+    """The same model twice: what is called E is what the floor, from one of the two runs, expects."""
+    drawn = np.random.default_rng(5)
+    n, p = np.full(4000, 512), drawn.beta(0.1, 1.5, 4000) ** 2
+    once, twice, more = (drawn.binomial(512, p) for _ in range(3))
+    came = int(((once == 0) & (twice > 0)).sum())
+    floor = against_itself(Sampled.fixed(2 * n, twice + more), n, np.zeros(4000)).E.sum()
+    assert came == pytest.approx(floor, abs=4 * math.sqrt(floor))
+    assert floor > 50
+
+
+def test_expected_categories_are_products_of_independent_models() -> None:
+    """Against all pairs of draws of k from either model's samples."""
+    for (n, c), (m, d) in product(every_count(4), every_count(4)):
+        for k in range(1, min(n, m) + 1):
+            pairs = product(combinations(outcomes(n, c), k), combinations(outcomes(m, d), k))
+            seen = [(any(one), any(other)) for one, other in pairs]
+            found = sort(chance(Sampled.fixed([n], [c]), k), chance(Sampled.fixed([m], [d]), k))
+            assert found.P[0] == pytest.approx(share([a and b for a, b in seen]), abs=EXACT)
+            assert found.E[0] == pytest.approx(share([b and not a for a, b in seen]), abs=EXACT)
+            assert found.S[0] == pytest.approx(share([a and not b for a, b in seen]), abs=EXACT)
+            assert found.O[0] == pytest.approx(share([not (a or b) for a, b in seen]), abs=EXACT)
+
+
+def test_g_pass_at_k_equals_enumeration() -> None:
+    for n, c in every_count(9):
+        for k in (4, 8):
+            if k > n:
+                assert np.isnan(stable(Sampled.fixed([n], [c]), k)).all()
+                continue
+            draws = [sum(drawn) for drawn in combinations(outcomes(n, c), k)]
+            expected = [share([hits >= tau * k for hits in draws]) for tau in STABLE_SHARES]
+            assert stable(Sampled.fixed([n], [c]), k)[0] == pytest.approx(expected, abs=EXACT)
+
+
+def test_pass_at_k_is_a_weighted_mean_of_the_cover_curve() -> None:
+    """With masses known: pass@k = E over τ ~ Beta(1, k) of the share of problems with mass at least τ."""
+    masses = np.array([0.0, 0.01, 0.2, 0.2, 0.7, 1.0])
+    grid = (np.arange(200_000) + 0.5) / 200_000
+    cover = (masses[:, None] >= grid).mean(axis=0)
+    for k in (1, 4, 32):
+        mean = (cover * stats.beta.pdf(grid, 1, k)).mean()
+        assert mean == pytest.approx((1 - (1 - masses) ** k).mean(), abs=1e-4)
+
+
+def test_support_of_more_samples_than_k_is_the_chance_of_it() -> None:
+    of = Sampled.fixed([8, 4, 8, 3], [2, 1, 0, 3])
+    k = np.array([4, 4, 4, 4])
+    of = Sampled(of.n, of.c, np.array(["k", "k", "k", None], dtype=object))
+    found = support(of, k, np.zeros(4))
+    assert found[:3] == pytest.approx([1 - math.comb(6, 4) / math.comb(8, 4), 1, 0], abs=EXACT)
+    assert np.isnan(found[3])
+    assert support(of, k, np.full(4, 0.25))[0] == pytest.approx(math.comb(6, 2) / math.comb(8, 4), abs=EXACT)
+
+
+def test_a_stop_after_k_is_no_support_at_k() -> None:
+    """Its first hit was the ninth sample."""
+    of = Sampled(np.array([9]), np.array([1]), np.array(["hit"], dtype=object))
+    assert support(of, np.array([16]), np.zeros(1)) == [1.0]
+    assert support(of, np.array([8]), np.zeros(1)) == [0.0]
+    assert np.isnan(support(of, np.array([16]), np.full(1, 0.5)))  # open: seven more samples were not drawn
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.29, 0.5, 1e-4, 0.999])
+def test_fewest_hits_are_those_of_the_stopping_rule(epsilon: float) -> None:
+    for k in (1, 2, 7, 100, 1024):
+        found = int(hits_above(np.array([epsilon]), np.array([k]))[0])
+        assert found == hits_above_of_params(epsilon, k)
+
+
+@pytest.mark.parametrize(("n", "c"), [(1, 0), (10, 3), (8192, 1), (16384, 16000)])
+def test_clopper_pearson_is_scipys(n: int, c: int) -> None:
+    expected = stats.binomtest(c, n).proportion_ci(0.95, method="exact")
+    low, high = clopper_pearson(np.array([n]), np.array([c]), 0.95)
+    assert (low[0], high[0]) == pytest.approx((expected.low, expected.high), abs=EXACT)
+
+
+def test_fisher_is_scipys_on_every_small_table() -> None:
+    tables = np.array([(n, c, m, d) for (n, c), (m, d) in product(every_count(7), every_count(7))])
+    found = fisher(*tables.T)
+    expected = [stats.fisher_exact(np.array([[c, n - c], [d, m - d]])).pvalue for n, c, m, d in tables.tolist()]
+    assert found == pytest.approx(expected, abs=EXACT)
+
+
+def test_fisher_is_scipys_on_large_tables_down_to_the_smallest_p_values() -> None:
+    drawn = np.random.default_rng(1)
+    n, m = np.full(60, 16384), np.full(60, 4096)
+    p = drawn.beta(0.3, 1, 60)
+    c, d = drawn.binomial(n, p), drawn.binomial(m, np.clip(p * drawn.choice([1, 1.05, 2], 60), 0, 1))
+    expected = [stats.fisher_exact(np.array([[a, 16384 - a], [b, 4096 - b]])).pvalue for a, b in zip(c, d, strict=True)]
+    assert fisher(n, c, m, d) == pytest.approx(expected, rel=1e-8, abs=1e-300)
+    assert min(expected) < 1e-50
+
+
+def test_benjamini_hochberg_is_statsmodels() -> None:
+    from statsmodels.stats.multitest import multipletests
+
+    p = np.random.default_rng(2).random(40) ** 3
+    found = benjamini_hochberg(p, np.full(40, "all", dtype=object))
+    assert found == pytest.approx(multipletests(p, method="fdr_bh")[1], abs=EXACT)
+
+
+@pytest.mark.parametrize(("came", "went"), [(0, 0), (1, 0), (5, 5), (3, 17), (36, 163)])
+def test_mcnemar_is_statsmodels(came: int, went: int) -> None:
+    from statsmodels.stats.contingency_tables import mcnemar as theirs
+
+    expected = theirs([[9, came], [went, 9]], exact=True).pvalue if came + went else 1.0
+    assert testing.mcnemar(came, went) == pytest.approx(expected, abs=EXACT)
+
+
+def test_tested_categories() -> None:
+    category = np.array(["E", "E", "S", "E", "P", "P", "O", None], dtype=object)
+    q = np.array([0.01, 0.2, 0.01, np.nan, 0.5, 0.5, 1, np.nan])
+    sure = np.array([False, False, False, False, True, False, False, False])
+    expected = ["E", "undetermined", "S", None, "P", "undetermined", "O", None]
+    assert testing.tested(category, q, sure, 0.05).tolist() == expected
+
+
+def test_ratios_of_nothing_are_none() -> None:
+    assert all(np.isnan(value) for value in ratios(0, 0, 0).values())
+    found = ratios(0, 0, 3)
+    assert (float(found["SRR"]), float(found["NSCR"])) == (0, -1)
+    assert np.isnan(found["NDR"])
+    assert np.isnan(found["SDS"])
+
+
+@pytest.mark.parametrize(
+    ("base", "rlvr", "expected"),
+    [
+        ([0.1, 0.3, 0.6, 0.9], [0.3, 0.5, 0.6, 0.7], 4),  # they meet at 4
+        ([0.1, 0.3, 0.7, 0.9], [0.3, 0.4, 0.6, 0.7], 2 * 2**0.5),  # half way from 2 to 4
+        ([0.1, 0.2, 0.3, 0.4], [0.3, 0.4, 0.5, 0.6], np.inf),
+        ([0.3, 0.4, 0.5, 0.6], [0.1, 0.2, 0.3, 0.4], np.nan),  # from the start
+        ([0.1, 0.5, 0.5, 1.0], [0.3, 0.4, 0.6, 1.0], np.inf),  # back again, and then even
+        ([0.1, 0.5, 0.4, 0.9], [0.3, 0.4, 0.5, 0.8], 4 * 2**0.5),  # the last time counts
+    ],
+)
+def test_where_curves_cross(base: list[float], rlvr: list[float], expected: float) -> None:
+    found = overtakes([1, 2, 4, 8], np.array(rlvr), np.array(base))
+    assert found == pytest.approx(expected, nan_ok=True)
+
+
+def test_the_conditional_distribution_is_scipys() -> None:
+    of = Tables(*(np.array(x) for x in ([12, 30, 5], [3, 20, 5], [9, 25, 7], [5, 1, 0])))
+    for odds in (0.01, 0.3, 1.0, 4.0, 300.0):
+        mean, variance = of.moments(odds)
+        for i in range(3):
+            theirs = stats.nchypergeom_fisher(of.n_base[i] + of.n_rlvr[i], of.n_rlvr[i], of.hits[i], odds)
+            assert (mean[i], variance[i]) == pytest.approx((theirs.mean(), theirs.var()), abs=EXACT)
+
+
+def change(factor: Reals | float, problems: int = 400, n: int = 512) -> tuple[Ints, Ints, Ints, Ints]:
+    """Counts of problems whose odds grew by a factor."""
+    drawn = np.random.default_rng(3)
+    p = drawn.beta(0.4, 1.5, problems)
+    odds = factor * p / (1 - p)
+    return np.full(problems, n), drawn.binomial(n, p), np.full(problems, n), drawn.binomial(n, odds / (1 + odds))
+
+
+def test_one_factor_is_found_and_explains_all() -> None:
+    found = tilt(*change(2.5), 0.95)
+    assert found is not None
+    for value, low, high in (found.pooled, found.conditional):
+        assert low < 2.5 < high
+        assert value == pytest.approx(2.5, rel=0.03)
+    assert found.explained > 0.98
+    assert found.residual[1] > 0.01
+    assert found.breslow_day[1] > 0.01
+
+
+def test_the_conditional_estimate_is_scipys_of_one_table() -> None:
+    found = tilt(np.array([40]), np.array([7]), np.array([30]), np.array([14]), 0.95)
+    assert found is not None
+    theirs = stats.contingency.odds_ratio([[14, 16], [7, 33]], kind="conditional").statistic
+    assert found.conditional[0] == pytest.approx(theirs, rel=1e-6)
+
+
+def test_breslow_day_is_statsmodels_and_holds_at_a_ratio_of_one() -> None:
+    from statsmodels.stats.contingency_tables import StratifiedTable
+
+    n, c, m, d = (x[change(2.5, problems=30)[1] > 0] for x in change(2.5, problems=30))
+    theirs = StratifiedTable(np.array([[d, m - d], [c, n - c]], dtype=float)).test_equal_odds(adjust=True)
+    found = tilt(n, c, m, d, 0.95)
+    assert found is not None
+    assert found.breslow_day == pytest.approx((theirs.statistic, theirs.pvalue), abs=EXACT)
+    even = tilt(np.array([9, 9]), np.array([3, 4]), np.array([9, 9]), np.array([4, 3]), 0.95)
+    assert even is not None
+    assert even.pooled[0] == pytest.approx(1)
+    assert 0 < even.breslow_day[0] < 2
+
+
+def test_many_factors_are_not_explained_by_one() -> None:
+    factors = np.exp(np.random.default_rng(4).normal(0.7, 1.0, 400))
+    found = tilt(*change(factors), 0.95)
+    assert found is not None
+    assert found.residual[1] < 1e-9
+    assert found.breslow_day[1] < 1e-9
+    assert found.explained < 0.7
+
+
+def test_no_change_leaves_nothing_to_explain() -> None:
+    found = tilt(*change(1.0), 0.95)
+    assert found is not None
+    assert math.isnan(found.explained)
+
+
+def test_no_finite_factor() -> None:
+    n = np.array([10, 10])
+    assert tilt(n, np.array([0, 0]), n, np.array([3, 0]), 0.95) is None
+
+
+def test_extrapolation_finds_the_masses_it_was_made_of() -> None:
+    drawn = np.random.default_rng(6)
+    p = np.where(drawn.random(3000) < 0.25, 0, drawn.beta(0.4, 2, 3000))
+    n = np.full(3000, 256)
+    found = extrapolation.fit(n, drawn.binomial(n, p))
+    assert (found.never, found.a, found.b) == pytest.approx((0.25, 0.4, 2), rel=0.25)
+    assert float(found.pass_at(2048)) == pytest.approx((1 - (1 - p) ** 2048).mean(), abs=0.02)
+
+
+def test_the_same_seed_draws_the_same_weights() -> None:
+    assert np.array_equal(weights(5, 20, 7).problems, weights(5, 20, 7).problems)
+    assert not np.array_equal(weights(5, 20, 7).problems, weights(5, 20, 8).problems)
+
+
+def test_an_interval_holds_its_value() -> None:
+    low, high = interval(np.array(0.0), np.linspace(0.1, 0.9, 101), 0.8)
+    assert (low, high) == pytest.approx((0.0, 0.82))
