@@ -6,7 +6,9 @@ A table that lacks a column, has a wrong type or can't be read is refused at thi
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,8 @@ from stages.errors import LeashError
 from stages.params import Params
 
 DATA = Path("data")
-FEW = 64  # files that are opened one by one
+FEW, MANY = 64, 1024  # files that are opened one by one, and together
+ODD_COLUMNS = Path(__file__).parent / "odd_columns.sql"
 SUPPORTS = {"support": "problem", "support_by_answer": "answer", "support_by_completion": "completion"}  # their units
 TEXT, INT, REAL, TRUTH = pa.string(), pa.int32(), pa.float64(), pa.bool_()
 
@@ -279,14 +282,20 @@ def _checked(files: list[Path], schema: pa.Schema, made_by: str) -> list[Path]:
 
 
 def _alike(files: list[Path]) -> bool:
+    """Whether all of many files have the columns of the first, as far as DuckDB can read them."""
     if len(files) <= FEW:
         return False
+    names = [str(file) for file in files]
+    parts = [[names[0], *names[begin : begin + MANY]] for begin in range(1, len(names), MANY)]
+    with duckdb.connect() as connection, ThreadPoolExecutor(os.cpu_count()) as threads:
+        return all(threads.map(lambda part: _no_odd_columns(connection.cursor(), part), parts))
+
+
+def _no_odd_columns(connection: duckdb.DuckDBPyConnection, files: list[str]) -> bool:
     try:
-        with duckdb.connect() as connection:
-            odd = query(connection, Path(__file__).parent / "odd_columns.sql", {"files": [str(file) for file in files]})
+        return bool(query(connection, ODD_COLUMNS, {"files": files}).num_rows == 0)
     except duckdb.Error:
         return False
-    return bool(odd.num_rows == 0)
 
 
 def _curtailed(params: Params) -> str:
