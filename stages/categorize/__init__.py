@@ -81,9 +81,8 @@ def tallied(params: Params, plans: Sequence[pa.Table]) -> duckdb.DuckDBPyConnect
     """DuckDB with the tallies of all verdicts that these plans ask for."""
     connection = tables.database(params, only=["verdicts"])
     cuts = sorted({k for wanted in plans for name in ("k", "eighth") for k in wanted[name].to_pylist()} - {0})
-    samples = np.arange(cuts[-1], dtype=np.int32)
-    upto = np.array(cuts, dtype=np.int32)[np.searchsorted(cuts, samples, side="right")]
-    connection.register("bands", pa.table({"sample": samples, "upto": upto}))
+    within = " ".join(f"when sample < {k:d} then {k:d}" for k in cuts)
+    connection.execute(f"create macro upto(sample) as case {within} end")
     tables.keep(connection, "tallies", ROOM / "tallies.sql")
     return connection
 

@@ -30,9 +30,14 @@ shares as (
     from given
 ),
 
+right_answers as (
+    select distinct pair, dataset, problem_id, answer_class from given where correct
+),
+
 pooled as (
     select pair, dataset, role, answer_class, sum(share order by problem_id) as share
     from shares
+    semi join right_answers using (pair, dataset, answer_class)
     group by all
 ),
 
@@ -42,10 +47,6 @@ answering as (
 
 present as (
     select distinct pair, dataset, role, problem_id from given
-),
-
-right_answers as (
-    select distinct pair, dataset, problem_id, answer_class from given where correct
 ),
 
 floors as (

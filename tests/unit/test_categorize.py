@@ -157,7 +157,10 @@ def test_detectability_bound_is_the_papers() -> None:
 # From verdicts. A string is the samples of a problem in order, each by its answer: a capital is right, a small letter
 # wrong, "-" no answer, "?" not scored.
 Samples = dict[str, dict[str, str]]
-MAKE = {"sample": {"k": 8}, "run": {"datasets": ["make"], "pairs": ["rlvr"], "models": ["base", "rlvr"]}}
+MAKE: dict[str, dict[str, Any]] = {
+    "sample": {"k": 8},
+    "run": {"datasets": ["make"], "pairs": ["rlvr"], "models": ["base", "rlvr"]},
+}
 
 
 def given(samples: Samples, dataset: str = "make") -> None:
@@ -197,11 +200,12 @@ def test_samples_beyond_k_never_leak_in(project: Params) -> None:
     short = {"base": {"p": "xxAx", "q": "xxyz"}, "rlvr": {"p": "BAxx", "q": "xBBy"}}
     long = {model: {name: text + "ABCA" for name, text in problems.items()} for model, problems in short.items()}
     results = []
-    for samples, changes in (
+    runs: list[tuple[Samples, dict[str, dict[str, Any]]]] = [
         (short, {"sample": {"k": 4}}),
         (long, {"sample": {"k": 4}}),
         (long, {"categorize": {"k": 4}}),
-    ):
+    ]
+    for samples, changes in runs:
         given(samples)
         params = write_params(Path(), small(**{**MAKE, **changes}))
         results.append((written(params), written(params, "answer"), said()))
@@ -363,10 +367,8 @@ def test_trained_models_are_compared_on_the_same_problems(project: Params) -> No
     assert (row["p_value"], row["pass@1 difference"], row["pass@k difference"]) == (1.0, -0.25, 0.0)
     assert row["pass@1 low"] < -0.25 < row["pass@1 high"]
     steps = tables.read(several.TRAJECTORY, pa.schema([]), "").to_pylist()
-    assert [(step["pair"], step["step"], step["P"], step["S"]) for step in steps] == [
-        ("rlvr", 200, 2, 2),
-        ("sft", None, 2, 2),
-    ]
+    shown = [(step["pair"], step["step"], step["P"], step["S"]) for step in steps]
+    assert shown == [("rlvr", 200, 2, 2), ("sft", None, 2, 2)]
     assert steps[0]["SRR low"] < steps[0]["SRR"] == 0.5 < steps[0]["SRR high"]
 
 
