@@ -216,6 +216,7 @@ def database(params: Params, only: Sequence[str] = ()) -> duckdb.DuckDBPyConnect
     (`sample.stop_after`) no verdict past the stop, whatever the sampler drew beyond it.
     """
     connection = duckdb.connect()
+    connection.execute("set parquet_metadata_cache = true")  # what a check has read of a file, a query need not
     runs = [(model, dataset) for model in params.run.models for dataset in params.run.datasets]
     places: dict[str, tuple[pa.Schema, str, Callable[[str, str], list[Path]]]] = {
         "completions": (COMPLETIONS, "leash sample", lambda m, d: shards(completions_folder(m, d))),
@@ -228,30 +229,16 @@ def database(params: Params, only: Sequence[str] = ()) -> duckdb.DuckDBPyConnect
             continue
         parts = []
         for model, dataset in runs:
-            files = _checked(files_of(model, dataset), schema, made_by)
+            files = _checked(connection, files_of(model, dataset), schema, made_by)
             limits = f" where sample < {params.k(model, dataset)}" if "sample" in schema.names else ""
             limits += _curtailed(params) if name == "verdicts" else ""
             parts += _part(files, f"'{model}' as model, '{dataset}' as dataset, ", limits)
         _view(connection, name, parts)
-    problems = [_checked(_there(problems_path(d)), PROBLEMS, f"leash fetch {d}") for d in params.run.datasets]
-    _view(connection, "problems", [part for files in problems for part in _part(files, "")])
-    for name, unit in {
-        "support": "problem",
-        "support_by_answer": "answer",
-        "support_by_completion": "completion",
-    }.items():
-        support = {p: _checked(_there(support_path(p, unit)), SUPPORT, "leash categorize") for p in params.run.pairs}
-        _view(connection, name, [part for p, files in support.items() for part in _part(files, f"'{p}' as pair, ")])
-    masses = [
-        part
-        for pair in params.run.pairs
-        for dataset in params.run.datasets
-        for part in _part(
-            _checked(_there(completion_mass_path(pair, dataset)), COMPLETION_MASS, "leash perplexity"),
-            f"'{pair}' as pair, '{dataset}' as dataset, ",
-        )
-    ]
-    _view(connection, "completion_mass", masses)
+    for name, wanted in _whole_tables(params).items():
+        parts = []
+        for path, schema, made_by, labels in wanted:
+            parts += _part(_checked(connection, _there(path), schema, made_by), labels)
+        _view(connection, name, parts)
     return connection
 
 
@@ -269,25 +256,40 @@ def keep(
     connection.execute(f"create or replace temp table {name} as {query_text}", dict(parameters) if parameters else None)
 
 
+def _whole_tables(params: Params) -> dict[str, list[tuple[Path, pa.Schema, str, str]]]:
+    """The tables that are written whole: the files of each, what makes them, and the columns that label their rows."""
+    pairs, datasets = params.run.pairs, params.run.datasets
+    return {
+        "problems": [(problems_path(d), PROBLEMS, f"leash fetch {d}", "") for d in datasets],
+        **{
+            name: [(support_path(p, unit), SUPPORT, "leash categorize", f"'{p}' as pair, ") for p in pairs]
+            for name, unit in SUPPORTS.items()
+        },
+        "completion_mass": [
+            (completion_mass_path(p, d), COMPLETION_MASS, "leash perplexity", f"'{p}' as pair, '{d}' as dataset, ")
+            for p in pairs
+            for d in datasets
+        ],
+    }
+
+
 def _there(path: Path) -> list[Path]:
     return [path] if path.exists() else []
 
 
-def _checked(files: list[Path], schema: pa.Schema, made_by: str) -> list[Path]:
+def _checked(connection: duckdb.DuckDBPyConnection, files: list[Path], schema: pa.Schema, made_by: str) -> list[Path]:
     """Files whose columns are those of the schema. Of many, which take long to open, the first is compared with the
     schema and all with each other; only if they differ each is opened, to name the one that is wrong."""
-    for file in files[:1] if _alike(files) else files:
+    for file in files[:1] if len(files) > FEW and _alike(connection, files) else files:
         opened(file, schema, made_by)
     return files
 
 
-def _alike(files: list[Path]) -> bool:
-    """Whether all of many files have the columns of the first, as far as DuckDB can read them."""
-    if len(files) <= FEW:
-        return False
+def _alike(connection: duckdb.DuckDBPyConnection, files: list[Path]) -> bool:
+    """Whether all files have the columns of the first, as far as DuckDB can read them."""
     names = [str(file) for file in files]
     parts = [[names[0], *names[begin : begin + MANY]] for begin in range(1, len(names), MANY)]
-    with duckdb.connect() as connection, ThreadPoolExecutor(os.cpu_count()) as threads:
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
         return all(threads.map(lambda part: _no_odd_columns(connection.cursor(), part), parts))
 
 

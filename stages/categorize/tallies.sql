@@ -1,7 +1,7 @@
 -- tallies: the one pass over the verdicts; everything else is computed from it. How often each model gave each answer
 -- to each problem, right, wrong or unscored (correct is null), and the first and last sample that did.
 -- upto(sample), a macro: the smallest of the numbers of samples that anyone asks for which a sample lies within. So the
--- first k samples are those with upto <= k, and a sample beyond the largest k is in none.
+-- first k samples are those with upto <= k; a sample beyond the largest k has none, and is in no count.
 select
     model,
     dataset,
@@ -14,4 +14,3 @@ select
     max(sample) as last
 from verdicts
 group by all
-having upto is not null

@@ -4,7 +4,8 @@
 
 Writes the verdicts of two models on 3,052 problems, 8,192 samples each (and a tenth of that), as `leash verify` does:
 in Parquet shards of 2,048 rows. Then, by turns and each in a process of its own:
-  bare    DuckDB's `select problem_id, count(*), count(*) filter (where correct)` over the same files
+  bare    DuckDB's `select problem_id, count(*), count(*) filter (where correct) … group by all`, for each model and
+          data set
   ours    support tables of problems and of answers with all their columns, P, E, S, O and ratios, pass@k curves
   pandas  one category a problem, the ratios and the pass@k curves, and nothing else
 Goals: ours in at most 3 times the time of bare and under 4 GiB; pandas takes at least 10 times as long; ten times the
@@ -127,11 +128,10 @@ def measured(way: str) -> dict[str, float]:
 def bare() -> None:
     import duckdb
 
-    files = [
-        str(path) for model in MODELS for name in SIZES for path in tables.shards(tables.verdicts_folder(model, name))
-    ]
-    sql = "select problem_id, count(*), count(*) filter (where correct) from read_parquet($files) group by all"
-    duckdb.execute(sql, {"files": files}).fetchall()
+    counted = "problem_id, count(*), count(*) filter (where correct)"
+    folders = [tables.verdicts_folder(model, dataset) for model in MODELS for dataset in SIZES]
+    parts = [f"select '{folder}', {counted} from '{folder}/*.parquet' group by all" for folder in folders]
+    duckdb.execute(" union all ".join(parts)).fetchall()
 
 
 def ours() -> None:
@@ -151,7 +151,7 @@ def stage() -> None:
 
 
 def through_pandas() -> None:
-    import pandas as pd
+    import pandas as pd  # type: ignore[import-untyped]
     from scipy.special import gammaln
 
     settings = params.load()

@@ -13,11 +13,12 @@ from click.testing import CliRunner
 
 from stages import categorize, entropy, fetch, perplexity, report, tables
 from stages.cli import main
+from stages.errors import LeashError
 from stages.params import Params
 from stages.report import figures
 from tests.conftest import small, write_params
 
-TABLES = ("metrics", "pass_at_k", "comparison", "perplexity", "entropy")
+TABLES = ("metrics", "intervals", "answers", "pass_at_k", "comparison", "paired", "perplexity", "entropy")
 FIGURES = ("pass_at_k", "support_map", "categories", "comparison", "perplexity", "entropy")
 IMPORTED: dict[str, Any] = {"models": {"base": {"engine": "import"}, "rlvr": {"engine": "import"}}}
 
@@ -168,3 +169,36 @@ def test_a_problem_without_a_mass_has_its_place_on_the_map() -> None:
     late = {"k": 1024, "mass_base": None, "low_base": 2.5e-5, "high_base": 3.6e-3}
     assert figures.place(late, "base", floor=0.5 / 1024) == 1 / 1024  # seen once: not where `none seen` is
     assert figures.place({**row, "mass_base": 0.0, "low_base": 0.0}, "base", floor=0.5 / 1024) == 0.5 / 1024
+
+
+def test_the_headline_says_how_sure_it_is(project: Params) -> None:
+    """Intervals, what no change would give, and the one factor: in the headline, on the page and in the metrics."""
+    sampled(project)
+    metrics, _ = reported(project)
+    ends = metrics["intervals"]["SRR"]
+    assert 0 <= ends["low"] <= metrics["SRR"] <= ends["high"] <= 1
+    assert metrics["half"]["k"] == 8
+    assert metrics["half"]["NSCR"]["base"] == 0
+    headline, page = report.headline(), Path("reports/index.html").read_text()
+    assert f"SRR {ends['low']:.3f} to {ends['high']:.3f}" in headline
+    assert "at k = 8, the pair against the base's own two halves (no change at all): SRR" in headline
+    for sentence in ("(no change at all): SRR", "one uniform sharpening (odds × "):
+        assert sentence in headline
+        assert sentence in page
+    assert Path("reports/tables/intervals.csv").read_text().count("\n") == 1 + 3 * 4
+
+
+def test_where_nothing_can_be_said_of_sharpening_the_page_says_why(project: Params) -> None:
+    sampled(project)
+    metrics, _ = reported(write_params(Path(), small(sample={"k": 16, "stop_after": 1})))
+    assert metrics["tilt"] == {"odds_ratio": None}
+    assert "sharpening" not in report.headline()
+    assert "The tilt test needs numbers of samples that were fixed before" in Path("reports/index.html").read_text()
+
+
+def test_a_report_without_its_analysis_says_what_makes_it(project: Params) -> None:
+    sampled(project)
+    reported(project)
+    tables.analysis_path("rlvr").unlink()
+    with pytest.raises(LeashError, match=r"data/analysis/rlvr.json is not there .* `leash categorize`"):
+        report.run(project)
