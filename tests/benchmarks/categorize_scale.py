@@ -151,7 +151,7 @@ def stage() -> None:
 
 
 def through_pandas() -> None:
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd
     from scipy.special import gammaln
 
     settings = params.load()
