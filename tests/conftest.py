@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from stages import params as parameters
+from stages import progress
 
 ROOT = Path(__file__).parent.parent
 yaml = YAML(typ="safe", pure=True)
@@ -31,6 +33,12 @@ def write_params(folder: Path, raw: dict[str, Any]) -> parameters.Params:
     with (folder / "params.yaml").open("w") as file:
         yaml.dump(raw, file)
     return parameters.load(folder / "params.yaml")
+
+
+@pytest.fixture(autouse=True)
+def _no_lines_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a command says does not depend on how busy the machine is."""
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", math.inf)
 
 
 @pytest.fixture
