@@ -282,8 +282,8 @@ def _serve(
     _settle(preload)
     _limit_memory(memory)
     alarm = Alarm()
-    pipe.send(None)  # ready: importing is no item's fault
-    with contextlib.suppress(EOFError, OSError):
+    with contextlib.suppress(EOFError, OSError):  # its owner is gone
+        pipe.send(None)  # ready: importing is no item's fault
         while _worked(pipe, at_hand, job, timeout, alarm):
             pass
 

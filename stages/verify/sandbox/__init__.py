@@ -45,6 +45,7 @@ OUT_OF_TIME = (128 + signal.SIGXCPU, 128 + signal.SIGKILL)
 # Until 5.14 Linux counted all processes of a user against the limit, those outside of the sandbox too.
 COUNTS_BY_NAMESPACE = (5, 14)
 FIRST_UID, UIDS = 20_000, 40_000  # below 65,536, where a container's users end
+PACKAGES = "/packages"  # where numpy is found in there, wherever it is out here
 SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 
 PROBE = """
@@ -287,7 +288,7 @@ def _words(limits: Code) -> list[str]:
         "seconds": limits.seconds,
         "memory": limits.memory,
         "tasks": TASKS if root or release >= COUNTS_BY_NAMESPACE else 0,
-        "packages": _packages() or "",
+        "packages": PACKAGES,
     }
     return [f"{name}={value}" for name, value in said.items()]
 
@@ -301,23 +302,24 @@ def _view() -> tuple[str, ...]:
     return (
         *alone,
         *("--die-with-parent", "--new-session", "--cap-drop", "ALL", *user),
+        # First of all mounts: Python itself may be installed below /tmp.
+        *("--perms", "1777", "--size", str(SCRATCH), "--tmpfs", "/tmp"),
         *_seen(),
         *("--proc", "/proc", "--perms", "755", "--dir", "/dev", "--dev-bind", "/dev/null", "/dev/null"),
         *("--symlink", "/proc/self/fd/0", "/dev/stdin"),
-        *("--perms", "1777", "--size", str(SCRATCH), "--tmpfs", "/tmp"),
         *("--ro-bind", inside.__file__, "/inside.py", "--remount-ro", "/", "--chdir", "/tmp"),
     )
 
 
 def _seen() -> list[str]:
     """Python without the packages of its owner, numpy aside, which the benchmarks' own runners have."""
-    site, libraries, numpy = _modules() / "site-packages", _libraries(), _numpy()
+    site, libraries = _modules() / "site-packages", _libraries()
     masked = [site] if site.is_dir() else []
     return [
-        *(word for folder in _parents([*libraries, *numpy]) for word in ("--perms", "755", "--dir", str(folder))),
+        *(word for folder in [*_parents(libraries), PACKAGES] for word in ("--perms", "755", "--dir", str(folder))),
         *(word for path in libraries for word in _bound(path)),
         *(word for folder in masked for word in ("--tmpfs", str(folder))),
-        *(word for path in numpy for word in _bound(path)),
+        *(word for path in _numpy() for word in ("--ro-bind", str(path), f"{PACKAGES}/{path.name}")),
         *(word for folder in masked for word in ("--remount-ro", str(folder))),
     ]
 
