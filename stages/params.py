@@ -29,6 +29,7 @@ EnvironmentName = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$")
 Domain = Literal["math", "non-math"]
 Unit = Literal["problem", "answer", "completion"]
 EngineName = Literal["auto", "torch", "vllm", "openai", "import"]
+ScorerName = Literal["torch", "vllm"]
 EMBEDDED = ("chain", "make")  # families that the embedded models are trained on
 WEIGHTLESS = ("openai", "import")  # engines that need no weights here
 
@@ -233,8 +234,28 @@ class Categorize(Group):
     seed: int = 0
 
 
+class Mass(Group):
+    """`engine` is who computes log-probabilities: transformers, or vLLM where it is installed."""
+
+    engine: ScorerName = "torch"
+
+
+class Perplexity(Group):
+    """`traces` is a folder of reference traces (*.jsonl); `own` is how many correct completions of each model a problem
+    adds to them; `shuffled` scores every trace a second time with its sentences in another order."""
+
+    traces: str = "traces"
+    own: Annotated[int, Field(ge=0)] = 4
+    shuffled: bool = True
+    engine: ScorerName = "torch"
+    seed: int = 0
+
+
 class Entropy(Group):
+    """`forking` is the entropy, in nats, from which a step counts as a fork: ln 2 is that of a fair coin."""
+
     samples: Positive = 32
+    forking: NotNegative = 0.693
 
 
 class Report(Group):
@@ -251,6 +272,8 @@ class Params(Group):
     sample: Sample
     verify: Verify = Verify()
     categorize: Categorize = Categorize()
+    mass: Mass = Mass()
+    perplexity: Perplexity = Perplexity()
     entropy: Entropy = Entropy()
     report: Report = Report()
 

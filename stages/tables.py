@@ -21,7 +21,7 @@ from stages.errors import LeashError
 from stages.params import Params
 
 DATA = Path("data")
-FEW, MANY = 64, 1024  # files that are opened one by one, and together
+FEW, MANY = 64, 4096  # files that are opened one by one, and together
 ODD_COLUMNS = Path(__file__).parent / "odd_columns.sql"
 SUPPORTS = {"support": "problem", "support_by_answer": "answer", "support_by_completion": "completion"}  # their units
 TEXT, INT, REAL, TRUTH = pa.string(), pa.int32(), pa.float64(), pa.bool_()
@@ -95,28 +95,39 @@ SUPPORT = pa.schema(
         pa.field("lucky_rlvr", TRUTH),
     ]
 )
-COMPLETION_MASS = pa.schema(
+MASS = pa.schema(  # distinct correct completions that a model of one of this one's pairs wrote
     [
         pa.field("problem_id", TEXT, nullable=False),
-        pa.field("completion", TEXT, nullable=False),  # names a distinct correct completion of the problem
-        pa.field("logprob_base", REAL, nullable=False),
-        pa.field("logprob_rlvr", REAL, nullable=False),
+        pa.field("completion", TEXT, nullable=False),  # names it: a hash of its text and of whether it ended
+        pa.field("hits", INT, nullable=False),  # how often this model wrote it in its first k samples
+        pa.field("key", TEXT, nullable=False),
+        pa.field("tokens", INT, nullable=False),
+        pa.field("nll", REAL),  # null: longer than the model's window
+        pa.field("decoding_nll", REAL),  # with the temperature and top_p of sampling; infinite: beyond top_p
     ]
 )
 PERPLEXITY = pa.schema(
     [
         pa.field("problem_id", TEXT, nullable=False),
         pa.field("source", TEXT, nullable=False),
+        pa.field("trace", INT, nullable=False),  # its number among those of the source for the problem
+        pa.field("shuffled", TRUTH, nullable=False),  # its sentences in another order
+        pa.field("bytes", INT, nullable=False),
+        pa.field("key", TEXT, nullable=False),
         pa.field("tokens", INT, nullable=False),
-        pa.field("nll", REAL, nullable=False),
+        pa.field("nll", REAL),  # null: longer than the model's window
     ]
 )
 ENTROPY = pa.schema(
     [
         pa.field("problem_id", TEXT, nullable=False),
         pa.field("sample", INT, nullable=False),
-        pa.field("token_entropy", REAL, nullable=False),
+        pa.field("key", TEXT, nullable=False),
         pa.field("tokens", INT, nullable=False),
+        pa.field("token_entropy", REAL),  # of the model's own distribution, mean over steps
+        pa.field("decoding_entropy", REAL),  # of the distribution that was sampled from
+        pa.field("forks", REAL),  # share of the steps that are at least as unsure as `entropy.forking`
+        pa.field("profile", pa.list_(REAL)),  # mean token entropy by tenths of the trace; null: no step in it
     ]
 )
 
@@ -138,8 +149,8 @@ def support_path(pair: str, unit: str = "problem") -> Path:
     return (folder if unit == "problem" else folder / f"by_{unit}") / f"{pair}.parquet"
 
 
-def completion_mass_path(pair: str, dataset: str) -> Path:
-    return DATA / "completion_mass" / pair / f"{dataset}.parquet"
+def mass_path(model: str, dataset: str) -> Path:
+    return DATA / "mass" / model / f"{dataset}.parquet"
 
 
 def analysis_path(pair: str) -> Path:
@@ -205,7 +216,8 @@ def note(path: Path) -> dict[str, str]:
 
 def shards(folder: Path) -> list[Path]:
     """The shards of a growing table: files that were written whole."""
-    return sorted(path for path in folder.glob("*.parquet") if not path.name.startswith("."))
+    names = os.listdir(folder) if folder.is_dir() else []
+    return [folder / name for name in sorted(names) if name.endswith(".parquet") and not name.startswith(".")]
 
 
 def database(params: Params, only: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:
@@ -221,6 +233,7 @@ def database(params: Params, only: Sequence[str] = ()) -> duckdb.DuckDBPyConnect
     places: dict[str, tuple[pa.Schema, str, Callable[[str, str], list[Path]]]] = {
         "completions": (COMPLETIONS, "leash sample", lambda m, d: shards(completions_folder(m, d))),
         "verdicts": (VERDICTS, "leash verify", lambda m, d: shards(verdicts_folder(m, d))),
+        "mass": (MASS, "leash mass", lambda m, d: _there(mass_path(m, d))),
         "perplexity": (PERPLEXITY, "leash perplexity", lambda m, d: _there(perplexity_path(m, d))),
         "entropy": (ENTROPY, "leash entropy", lambda m, d: _there(entropy_path(m, d))),
     }
@@ -265,11 +278,6 @@ def _whole_tables(params: Params) -> dict[str, list[tuple[Path, pa.Schema, str, 
             name: [(support_path(p, unit), SUPPORT, "leash categorize", f"'{p}' as pair, ") for p in pairs]
             for name, unit in SUPPORTS.items()
         },
-        "completion_mass": [
-            (completion_mass_path(p, d), COMPLETION_MASS, "leash perplexity", f"'{p}' as pair, '{d}' as dataset, ")
-            for p in pairs
-            for d in datasets
-        ],
     }
 
 
