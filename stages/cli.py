@@ -154,6 +154,18 @@ def grade(file: str, grader: str, timeout: int) -> None:
 
 @main.command()
 @FILE
+def mass(file: Path) -> None:
+    """Measure how likely every model is to write each correct completion that was seen."""
+    from stages.mass import run
+
+    scored, sentences = run(parameters.load(file))
+    for sentence in sentences:
+        click.echo(sentence, err=True)
+    click.echo(f"{scored:,} completions scored.")
+
+
+@main.command()
+@FILE
 def categorize(file: Path) -> None:
     """Sort every problem of every pair into P, E, S or O."""
     from stages.categorize import run

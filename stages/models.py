@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,14 +17,19 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase, ProcessorMixin
 
 
+# What Linux shows where there is a GPU, be it CUDA's, ROCm's or that of Windows around it.
+DEVICES = ("nvidiactl", "nvidia0", "nvhost-gpu", "kfd", "dxg")
+
+
 @dataclass(frozen=True)
 class Weights:
-    """What an engine needs to load a model."""
+    """What an engine needs to load a model; `free` says that the user named no dtype."""
 
     name: str
     source: str
     revision: str | None
     dtype: str
+    free: bool = False
 
     @property
     def identity(self) -> str:
@@ -32,8 +38,23 @@ class Weights:
         return disk.folder_hash(folder) if folder.is_dir() else f"{self.source}@{self.revision or 'main'}"
 
 
-def load(weights: Weights) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """A causal language model and its tokenizer, through transformers, on one thread of a CPU.
+@cache
+def has_gpu() -> bool:
+    """Whether torch sees a GPU. Where the machine shows none, torch, which takes seconds to load, is not asked."""
+    if Path("/dev").is_dir() and not any(Path("/dev", name).exists() for name in DEVICES):
+        return False
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def for_scoring(weights: Weights) -> Weights:
+    """The same weights in the dtype they are scored in: the user's, or bfloat16 on a GPU and float32 elsewhere."""
+    return replace(weights, dtype="bfloat16") if weights.free and has_gpu() else weights
+
+
+def load(weights: Weights, device: str = "cpu") -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """A causal language model and its tokenizer, through transformers, on one thread of a CPU or on a GPU.
 
     Weights are safetensors only, and no code that comes with a model is run.
     """
@@ -47,6 +68,7 @@ def load(weights: Weights) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         model = AutoModelForCausalLM.from_pretrained(
             weights.source, revision=weights.revision, dtype=getattr(torch, weights.dtype), use_safetensors=True
         )
+    torch.nn.Module.to(model, device)
     return model.eval(), load_tokenizer(weights)
 
 
@@ -75,9 +97,8 @@ def weights(params: Params, name: str) -> Weights:
     if not (model.path or model.hub):
         raise LeashError(f"The model {name} has no weights here: name them by `models.{name}.path` or `hub`.")
     # A full path: a worker on a cluster has a working directory of its own.
-    return Weights(
-        name, str(Path(model.path).resolve()) if model.path else model.hub or "", model.revision, model.dtype
-    )
+    source = str(Path(model.path).resolve()) if model.path else model.hub or ""
+    return Weights(name, source, model.revision, model.dtype, free="dtype" not in model.model_fields_set)
 
 
 @contextmanager

@@ -244,7 +244,7 @@ class Perplexity(Group):
     """`traces` is a folder of reference traces (*.jsonl); `own` is how many correct completions of each model a problem
     adds to them; `shuffled` scores every trace a second time with its sentences in another order."""
 
-    traces: str = "traces"
+    traces: str | None = None
     own: Annotated[int, Field(ge=0)] = 4
     shuffled: bool = True
     engine: ScorerName = "torch"

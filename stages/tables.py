@@ -99,7 +99,8 @@ MASS = pa.schema(  # distinct correct completions that a model of one of this on
     [
         pa.field("problem_id", TEXT, nullable=False),
         pa.field("completion", TEXT, nullable=False),  # names it: a hash of its text and of whether it ended
-        pa.field("hits", INT, nullable=False),  # how often this model wrote it in its first k samples
+        pa.field("hits", INT, nullable=False),  # how often this model wrote it
+        pa.field("first", INT),  # the sample in which this model first wrote it
         pa.field("key", TEXT, nullable=False),
         pa.field("tokens", INT, nullable=False),
         pa.field("nll", REAL),  # null: longer than the model's window

@@ -17,12 +17,15 @@ yaml = YAML(typ="safe", pure=True)
 
 
 def small(**changes: dict[str, Any]) -> dict[str, Any]:
-    """The project's own parameters on one problem a level, 16 samples and two models; `changes` by group."""
+    """The project's own parameters on one problem a level, 16 samples and two models, and without other people's traces
+    and exact masses; `changes` by group."""
     raw: dict[str, Any] = yaml.load((ROOT / "params.yaml").read_text())
     raw["run"] |= {"models": ["base", "rlvr"], "pairs": ["rlvr"], "processes": 2}
     for dataset in raw["datasets"].values():
         dataset["per_level"] = 1
     raw["sample"] |= {"k": 16, "batch": 64}
+    raw["categorize"] |= {"units": ["problem", "answer"]}
+    raw["perplexity"] |= {"traces": None}
     raw["entropy"] |= {"samples": 4}
     for group, values in changes.items():
         raw[group] = raw.get(group, {}) | values

@@ -7,7 +7,8 @@ Out: data/support/{pair}.parquet, one row a problem; data/support/by_answer/{pai
 
 The method is in the queries. tallies.sql is the one pass over the verdicts. From its small table come counts.sql (hits
 of both models in the first k samples, and how each problem's sampling ended), guesses.sql (what guessing would hit),
-answers.sql and completions.sql (other units than problems) and ballots.sql (votes, for maj@k). Then support.sql (mass
+answers.sql and completions.sql (other units than problems; the second from the
+exact masses of data/mass/) and ballots.sql (votes, for maj@k). Then support.sql (mass
 against epsilon), metrics.sql (P, E, S, O and the four ratios) and pass_at_k.sql (the unbiased estimator). What SQL says
 badly is in statistics/, majority.py and analysis.py. All of it holds for adaptive budgets too, where problems have
 unequal numbers of samples: categories are those of the full run, pass@k stays unbiased, intervals stay exact, and what
@@ -33,6 +34,7 @@ from stages.params import Params
 
 ROOM = Path(__file__).parent
 POWERS = tuple(2**i for i in range(25))
+EPSILONS = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 ROLES = ("base", "rlvr")
 
 
@@ -50,7 +52,7 @@ def run(params: Params) -> list[str]:
             _write(params, unit, rows)
         groups.write(params, support, groups.majorities(connection, whole, params.categorize.seed))
         several.write(params, problems(connection, params, level))
-    return _short(support) + _no_masses(params)
+    return _short(support) + _no_masses(params, units.get("completion"))
 
 
 def supported(params: Params, k_at_most: int | None = None) -> pa.Table:
@@ -79,7 +81,7 @@ def planned(params: Params, pairs: Mapping[str, tuple[str, str]], k_at_most: int
 
 def tallied(params: Params, plans: Sequence[pa.Table]) -> duckdb.DuckDBPyConnection:
     """DuckDB with the tallies of all verdicts that these plans ask for."""
-    connection = tables.database(params, only=["verdicts"])
+    connection = tables.database(params, only=["verdicts", "mass"])
     cuts = sorted({k for wanted in plans for name in ("k", "eighth") for k in wanted[name].to_pylist()} - {0})
     within = " ".join(f"when sample < {k:d} then {k:d}" for k in cuts)
     connection.execute(f"create macro upto(sample) as case {within} end")
@@ -147,6 +149,11 @@ def metrics(support: pa.Table) -> pa.Table:
     return _over(support, ROOM / "metrics.sql")
 
 
+def by_epsilon(completions: pa.Table, epsilons: Sequence[float] = EPSILONS) -> pa.Table:
+    """P, E, S, O and their ratios of completions, whose masses are exact, at several epsilons."""
+    return _over(completions, ROOM / "by_epsilon.sql", {"epsilons": list(epsilons)})
+
+
 def pass_at_k(support: pa.Table, budgets: Sequence[int] = POWERS) -> pa.Table:
     """pass@k of both models of each pair, per data set, domain and overall, for every budget up to the pair's k."""
     return _over(support, ROOM / "pass_at_k.sql", {"budgets": list(budgets)})
@@ -197,16 +204,18 @@ def _short(support: pa.Table) -> list[str]:
 
 
 def _has_masses(params: Params) -> bool:
-    return any(tables.completion_mass_path(p, d).exists() for p in params.run.pairs for d in params.run.datasets)
+    return any(tables.mass_path(model, d).exists() for model in params.run.models for d in params.run.datasets)
 
 
-def _no_masses(params: Params) -> list[str]:
-    if "completion" not in params.categorize.units:
+def _no_masses(params: Params, completions: pa.Table | None) -> list[str]:
+    """A sentence for each pair and data set whose completions were asked for and have no exact mass."""
+    if completions is None:
         return []
+    there = set(zip(completions["pair"].to_pylist(), completions["dataset"].to_pylist(), strict=True))
     return [
-        f"{pair} on {dataset}: there are no exact log-probabilities of its correct completions "
-        f"({tables.completion_mass_path(pair, dataset)}), so they are not categorized."
+        f"{pair} on {dataset}: there are no exact masses of its correct completions, so they are not categorized; "
+        f"`leash mass` makes them, or says why it can't."
         for pair in params.run.pairs
         for dataset in params.run.datasets
-        if not tables.completion_mass_path(pair, dataset).exists()
+        if (pair, dataset) not in there
     ]

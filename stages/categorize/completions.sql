@@ -1,6 +1,6 @@
--- completions: one row for each distinct correct completion, with the mass that its exact log-probability gives it
--- under both models of the pair (`completion_mass`): Definition 2.1 read literally. Nothing is estimated, so there are
--- no counts, intervals or tests. No softmax is ever 0: at epsilon = 0 every completion is in every support.
+-- completions: one row for each distinct correct completion that a model of the pair wrote in its first k samples, with
+-- the mass that its exact log-probability gives it under both: Definition 2.1 read literally. Nothing is estimated, so
+-- there are no counts, intervals or tests. No softmax is ever 0: at epsilon = 0 every completion is in every support.
 with masses as (
     select
         plan.pair,
@@ -8,12 +8,16 @@ with masses as (
         plan.domain,
         plan.k,
         plan.epsilon,
-        completion_mass.problem_id,
-        completion_mass.completion,
-        exp(completion_mass.logprob_base) as mass_base,
-        exp(completion_mass.logprob_rlvr) as mass_rlvr
+        base.problem_id,
+        base.completion,
+        exp(-base.nll) as mass_base,
+        exp(-rlvr.nll) as mass_rlvr
     from plan
-    inner join completion_mass using (pair, dataset)
+    inner join mass as base on base.model = plan.base and base.dataset = plan.dataset
+    inner join mass as rlvr
+        on rlvr.model = plan.rlvr and rlvr.dataset = plan.dataset
+        and rlvr.problem_id = base.problem_id and rlvr.completion = base.completion
+    where least(base.first, rlvr.first) < plan.k and base.nll is not null and rlvr.nll is not null
 )
 
 select

@@ -1,11 +1,14 @@
 """entropy: how unsure each model is of its next token, and how varied its answers are.
 
 In:  the first samples of data/completions/ and data/verdicts/, the models.
-Out: data/entropy/{model}/{dataset}.parquet (each sample's mean token entropy, by teacher forcing) and
-     data/entropy/answers.parquet (each problem's answer entropy).
+Out: in data/entropy/, {model}/{dataset}.parquet (each sample's entropies over its steps, by teacher forcing),
+     answers.parquet (each problem's answer entropies), profile.parquet (token entropy along the completions),
+     intervals.parquet (every measure of every model) and decoupling.parquet (the changes of every pair).
 
-Both as in the paper's Appendix B.4, in nats, over the first `entropy.samples` samples of every problem: the same
-number for all. A problem with fewer has none of these numbers, and its data set no mean.
+As in the paper's Appendix B.4, in nats, over the first `entropy.samples` samples of every problem: the same number for
+all. A problem with fewer has none of these numbers, and its data set no mean. Token entropies are those of the model's
+own distribution over the whole vocabulary and, beside it, of the one that was sampled from (`sample.temperature`,
+`sample.top_p`): the paper does not say which of the two it shows.
 """
 
 from __future__ import annotations
@@ -16,26 +19,64 @@ import duckdb
 import pyarrow as pa
 
 from stages import tables
+from stages.entropy import groups
+from stages.entropy.saying import sentence
 from stages.models import weights
 from stages.params import Params
 from stages.prompts import asked
-from stages.scoring import PRELOAD, Job, Trace, keep_scores, leave_empty, scorable
-from stages.work import crew
+from stages.scoring import Job, Reading, Trace, crew_for, keep_scores, leave_empty, scorable
+
+__all__ = ["decoupling", "intervals", "profile", "run", "sentence", "summary"]
 
 ROOM = Path(__file__).parent
-ANSWERS = tables.DATA / "entropy" / "answers.parquet"
+FOLDER = tables.DATA / "entropy"
+ANSWERS = FOLDER / "answers.parquet"
+PROFILE = FOLDER / "profile.parquet"
+INTERVALS = FOLDER / "intervals.parquet"
+DECOUPLING = FOLDER / "decoupling.parquet"
+ANY = pa.schema([])
 
 
 def run(params: Params) -> tuple[int, list[str]]:
     """Score what is not scored yet; return how many samples that were, and sentences on what could not be measured."""
-    connection = tables.database(params)
+    connection = tables.database(params, only=("completions", "verdicts"))
     jobs = [job(params, connection, model, dataset) for model, dataset in scorable(params)]
-    scored = keep_scores(jobs, tables.ENTROPY, "entropy", crew(params, PRELOAD))
+    asked_for = reading(params)
+    scored = keep_scores(jobs, tables.ENTROPY, "entropy", crew_for(params, asked_for), asked_for)
     silent = leave_empty(params, tables.entropy_path, tables.ENTROPY, "token entropies")
     answers = tables.query(connection, ROOM / "answers.sql", {"samples": params.entropy.samples})
     tables.write(ANSWERS, answers, answers.schema)
+    connection = tables.database(params, only=("entropy",))
     connection.register("answers", answers)
-    return scored, silent + too_short(params, connection)
+    compare(params, connection)
+    return scored, silent + too_short(params, connection) + too_long(connection)
+
+
+def reading(params: Params) -> Reading:
+    """What is to be found out of every sample: entropies, under the model and under what it was sampled with."""
+    decoding = params.sample
+    return Reading(
+        entropies=True,
+        temperature=decoding.temperature,
+        top_p=decoding.top_p,
+        forking=params.entropy.forking,
+    )
+
+
+def compare(params: Params, connection: duckdb.DuckDBPyConnection) -> None:
+    """Write the profile of every model, its measures with their intervals, and the changes of every pair."""
+    tables.keep(connection, "measured", ROOM / "measured.sql")
+    pairs = [
+        dict(zip(("pair", "base", "rlvr"), (pair, *params.models_of(pair)), strict=True)) for pair in params.run.pairs
+    ]
+    connection.register("pairs", pa.Table.from_pylist(pairs))
+    profiles = tables.query(connection, ROOM / "profile.sql")
+    tables.write(PROFILE, profiles, profiles.schema)
+    chosen = groups.settings(params)
+    measures = groups.intervals(connection.table("measured").to_arrow_table(), chosen)
+    tables.write(INTERVALS, tables.table(measures, groups.INTERVALS), groups.INTERVALS)
+    changes = groups.decoupling(tables.query(connection, ROOM / "changes.sql"), pairs, chosen)
+    tables.write(DECOUPLING, tables.table(changes, groups.DECOUPLING), groups.DECOUPLING)
 
 
 def job(params: Params, connection: duckdb.DuckDBPyConnection, model: str, dataset: str) -> Job:
@@ -74,7 +115,33 @@ def way_out(params: Params, model: str, dataset: str) -> str:
     return f"draw the rest with `leash sample {model} {dataset}` and `leash verify {model} {dataset}`"
 
 
+def too_long(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """A sentence for each model and data set with a sample that its model can't read whole, and the way out."""
+    return [
+        f"{row['model']} on {row['dataset']}: {row['long']} of {row['samples']} samples are longer with their question "
+        f"than the model's window, so its token entropies are left out; lower `sample.max_tokens` and sample anew to "
+        f"have them."
+        for row in tables.query(connection, ROOM / "long.sql").to_pylist()
+    ]
+
+
 def summary(connection: duckdb.DuckDBPyConnection) -> pa.Table:
-    """Token entropy, answer entropy, avg@n and response length of every model."""
-    connection.register("answers", tables.read(ANSWERS, pa.schema([]), "leash entropy"))
+    """Entropies, avg@n, response length, share of forks and mass of unseen answers of every model."""
+    connection.register("answers", tables.read(ANSWERS, ANY, "leash entropy"))
+    tables.keep(connection, "measured", ROOM / "measured.sql")
     return tables.query(connection, ROOM / "summary.sql")
+
+
+def profile() -> pa.Table:
+    """Token entropy of every model by tenths of its completions."""
+    return tables.read(PROFILE, ANY, "leash entropy")
+
+
+def intervals() -> pa.Table:
+    """Every measure of every model with its interval."""
+    return tables.read(INTERVALS, groups.INTERVALS, "leash entropy")
+
+
+def decoupling() -> pa.Table:
+    """How far the entropies of every pair moved; `sentence` puts a row into words."""
+    return tables.read(DECOUPLING, groups.DECOUPLING, "leash entropy")

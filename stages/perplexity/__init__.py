@@ -1,56 +1,127 @@
 """perplexity: how surprising reference solutions are to each model, by what became of their problems.
 
-In:  the reference traces of the problems, the models, data/support/.
-Out: data/perplexity/{model}/{dataset}.parquet (tokens and total negative log-likelihood of every trace) and
-     data/perplexity/by_category.parquet (both models of every pair, by source and category).
+In:  the reference traces (references.py says where they come from), the models, data/support/.
+Out: data/perplexity/{model}/{dataset}.parquet, tokens and total negative log-likelihood of every trace;
+     data/perplexity/by_category.parquet, both models of every pair, by source and category (the paper's Table 2);
+     data/perplexity/style.parquet, how much of the change is more than a change of style.
 
-Scores do not depend on epsilon: when it changes, only the second table is made anew. A model without weights here
+Scores do not depend on epsilon: when it changes, only the last two tables are made anew. A model without weights here
 (its completions were imported, or a server has it) scores nothing, and questions with images are not scored: these
 tables are empty.
 """
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from stages import tables
 from stages.models import weights
 from stages.params import Params
+from stages.perplexity import references, tabling
+from stages.perplexity.references import Reference
 from stages.prompts import asked
-from stages.scoring import PRELOAD, Job, Trace, keep_scores, leave_empty, scorable
-from stages.work import crew
+from stages.scoring import Job, Reading, Trace, crew_for, keep_scores, leave_empty, scorable
 
 ROOM = Path(__file__).parent
 BY_CATEGORY = tables.DATA / "perplexity" / "by_category.parquet"
+STYLE = tables.DATA / "perplexity" / "style.parquet"
 
 
 def run(params: Params) -> tuple[int, list[str]]:
     """Score what is not scored yet; return how many traces that were, and sentences on what could not be scored."""
-    jobs = [job(params, model, dataset) for model, dataset in scorable(params)]
-    scored = keep_scores(jobs, tables.PERPLEXITY, "perplexity", crew(params, PRELOAD))
+    connection = tables.database(params, only=["completions", "verdicts"])
+    filed, strangers = references.from_files(params)
+    jobs = [
+        job(params, model, dataset, gathered(params, connection, model, dataset, filed.get(dataset, [])))
+        for model, dataset in scorable(params)
+    ]
+    reading = Reading(params.perplexity.engine)
+    scored = keep_scores(jobs, tables.PERPLEXITY, "perplexity", crew_for(params, reading), reading)
     silent = leave_empty(params, tables.perplexity_path, tables.PERPLEXITY, "perplexities")
-    summary = by_category(params)
-    tables.write(BY_CATEGORY, summary, summary.schema)
-    return scored, silent
+    traces = compared(params)
+    by_category, style = tabling.both(params, traces)
+    tables.write(BY_CATEGORY, by_category, tabling.BY_CATEGORY)
+    tables.write(STYLE, style, tabling.STYLE)
+    return scored, [*strangers, *silent, *too_long(params), *per_byte(params, traces)]
 
 
-def job(params: Params, model: str, dataset: str) -> Job:
-    """A model on each problem's reference traces: the solutions that its `meta` carries, by source."""
-    problems = tables.read(tables.problems_path(dataset), tables.PROBLEMS, f"leash fetch {dataset}").to_pylist()
-    traces = [(row, *trace) for row in problems for trace in json.loads(row["meta"]).get("traces", {}).items()]
+def gathered(
+    params: Params,
+    connection: duckdb.DuckDBPyConnection,
+    model: str,
+    dataset: str,
+    filed: Sequence[Reference],
+) -> list[Reference]:
+    """All references of a data set that a model is asked about: its pairs' own completions among them."""
+    writers = sorted({m for pair in params.run.pairs if model in (both := params.models_of(pair)) for m in both})
+    own = references.written(params, connection, writers, dataset) if params.perplexity.own else []
+    straight = [*filed, *references.brought(_problems(dataset)), *own]
+    if not params.perplexity.shuffled:
+        return straight
+    crooked = (references.shuffled(reference, dataset, params.perplexity.seed) for reference in straight)
+    return [*straight, *(reference for reference in crooked if reference)]
+
+
+def job(params: Params, model: str, dataset: str, found: Sequence[Reference]) -> Job:
+    """A model on these references."""
+    questions = {row["problem_id"]: row["question"] for row in _problems(dataset)}
     return Job(
         tables.perplexity_path(model, dataset),
         weights(params, model),
-        [{"problem_id": row["problem_id"], "source": source} for row, source, _ in traces],
-        [Trace(asked(params, model, dataset, row["question"]), text, ended=True) for row, _, text in traces],
+        [label(reference) for reference in found],
+        [Trace(asked(params, model, dataset, questions[ref.problem_id]), ref.text, ref.ended) for ref in found],
     )
 
 
-def by_category(params: Params) -> pa.Table:
-    connection = tables.database(params)
+def label(reference: Reference) -> Mapping[str, str | int | bool]:
+    names = ("problem_id", "source", "trace", "shuffled")
+    return {**{name: getattr(reference, name) for name in names}, "bytes": len(reference.text.encode())}
+
+
+def compared(params: Params) -> pa.Table:
+    """Every reference trace as both models of each pair see it."""
+    connection = tables.database(params, only=["perplexity"])
     pairs = [{"pair": p, "base": params.pairs[p].base, "rlvr": params.pairs[p].rlvr} for p in params.run.pairs]
     connection.register("pairs", pa.Table.from_pylist(pairs))
-    return tables.query(connection, ROOM / "by_category.sql")
+    return tables.query(connection, ROOM / "traces.sql", {"models": list(params.models)})
+
+
+def too_long(params: Params) -> list[str]:
+    """A sentence for each model and data set with traces that its window does not hold."""
+    found = []
+    for model, dataset in scorable(params):
+        rows = tables.read(tables.perplexity_path(model, dataset), tables.PERPLEXITY, "leash perplexity")
+        rows = rows.filter(pc.invert(rows["shuffled"]))
+        if missing := rows["nll"].null_count:
+            found.append(
+                f"{model} on {dataset}: {missing:,} of {rows.num_rows:,} traces are longer than the model's window and "
+                f"are left out; shorten them, or leave it at that."
+            )
+    return found
+
+
+def per_byte(params: Params, traces: pa.Table) -> list[str]:
+    """A sentence for each pair whose models split texts into different tokens."""
+    found = []
+    for pair in params.run.pairs:
+        if tabling.per(traces.filter(pc.equal(traces["pair"], pair))) == "byte":
+            base, rlvr = params.models_of(pair)
+            found.append(
+                f"{pair}: {base} and {rlvr} split texts into different tokens, so that perplexities per token can't be "
+                f"compared; theirs are per byte."
+            )
+    return found
+
+
+def _problems(dataset: str) -> list[dict[str, Any]]:
+    columns = pa.schema([tables.PROBLEMS.field(name) for name in ("problem_id", "question", "meta")])
+    rows: list[dict[str, Any]] = tables.read(
+        tables.problems_path(dataset), columns, f"leash fetch {dataset}"
+    ).to_pylist()
+    return rows

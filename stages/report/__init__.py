@@ -1,7 +1,7 @@
 """report: what people look at.
 
-In:  data/support, data/analysis, data/perplexity, data/entropy, data/verdicts (to count how completions ended), and of
-     data/completions, where they are here, the texts of decisive hits.
+In:  data/support, data/analysis, data/mass, data/perplexity, data/entropy, data/verdicts (to count how completions
+     ended), and of data/completions, where they are here, the texts of decisive hits.
 Out: reports/metrics.json, reports/tables/ (CSV and Markdown), reports/figures/ (PNG and SVG),
      reports/plots/ (for `dvc plots`), reports/decisive_hits.csv and reports/index.html.
 """
@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stages import categorize, disk, entropy, perplexity, tables
+from stages import categorize, disk, entropy, mass, perplexity, tables
 from stages.categorize import several
 from stages.errors import LeashError
 from stages.params import Params
@@ -38,8 +38,14 @@ class Results:
     pass_at_k: pa.Table  # per pair, data set, role and k
     comparison: pa.Table  # all pairs at one k: checkpoints and trainings side by side
     paired: pa.Table  # trained models of one base against each other
+    completions: pa.Table  # and of distinct correct completions, at several epsilons
+    masses: pa.Table
     perplexity: pa.Table
+    style: pa.Table
     entropy: pa.Table
+    entropy_intervals: pa.Table
+    decoupling: pa.Table
+    profile: pa.Table
     statuses: pa.Table  # how completions ended, per model and data set
     statuses_by_category: pa.Table  # and per pair, category and role
     decisive_hits: pa.Table  # the hits on which a category hangs
@@ -69,8 +75,14 @@ def collect(params: Params) -> Results:
         pass_at_k=pa.Table.from_pylist(lines.curves(categorize.pass_at_k(support), analyses), schema=lines.CURVES),
         comparison=tables.read(several.TRAJECTORY, ANY, "leash categorize"),
         paired=tables.read(several.PAIRED, ANY, "leash categorize"),
-        perplexity=tables.read(perplexity.BY_CATEGORY, ANY, "leash perplexity"),
+        completions=categorize.by_epsilon(_support(params, "completion")),
+        masses=mass.bounds(params, connection),
+        perplexity=tables.read(perplexity.BY_CATEGORY, perplexity.tabling.BY_CATEGORY, "leash perplexity"),
+        style=tables.read(perplexity.STYLE, perplexity.tabling.STYLE, "leash perplexity"),
         entropy=entropy.summary(connection),
+        entropy_intervals=entropy.intervals(),
+        decoupling=entropy.decoupling(),
+        profile=entropy.profile(),
         statuses=audit.statuses(connection),
         statuses_by_category=audit.statuses_by_category(params, connection),
         decisive_hits=audit.decisive_hits(params, connection),

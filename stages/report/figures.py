@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pyarrow as pa
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from stages import disk, seeds
 from stages.params import Params
@@ -192,15 +193,22 @@ def perplexity(rows: Rows, base: str, rlvr: str) -> Figure:
         there = [category for category in CATEGORIES if category in mine]
         places = np.arange(len(there))
         for shift, role, name, colour in ((-0.2, "base", base, BASE), (0.2, "rlvr", rlvr, RLVR)):
-            heights = [mine[category][f"perplexity_{role}"] for category in there]
-            ax.bar(places + shift, heights, width=0.38, color=colour, label=name)
-        ax.set_xticks(places, [f"{c}\n({mine[c]['traces']})" for c in there])
+            heights, reach = _heights([mine[category] for category in there], f"perplexity_{role}")
+            ax.bar(places + shift, heights, width=0.38, color=colour, label=name, yerr=reach, ecolor="#444444")
+        ax.set_xticks(places, [f"{c}\n({mine[c]['problems']})" for c in there])
         ax.grid(axis="x", visible=False)
         ax.set_title(f"{source} solutions")
-        ax.set_xlabel("category (traces)")
-    axes[0][0].set_ylabel("perplexity per token")
+        ax.set_xlabel("category (problems)")
+    axes[0][0].set_ylabel(f"perplexity per {found[0]['per']}")
     axes[0][0].legend()
     return figure
+
+
+def _heights(rows: Rows, name: str) -> tuple[list[float], NDArray[np.float64]]:
+    """Values, and how far their intervals reach down and up from them (not at all where there is none)."""
+    values = [row[name] for row in rows]
+    ends = [(row[f"{name}_low"] or row[name], row[f"{name}_high"] or row[name]) for row in rows]
+    return values, np.array([[value - low, high - value] for value, (low, high) in zip(values, ends, strict=True)]).T
 
 
 def entropy(rows: Rows, pairs: list[tuple[str, str]]) -> Figure:

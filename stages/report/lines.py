@@ -11,6 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from stages.entropy.saying import sentence as entropy_sentence
+from stages.params import Params
+from stages.perplexity.saying import sentence as perplexity_sentence
 from stages.report.write import shown
 
 RATIOS = ("SRR", "NDR", "SDS", "NSCR")
@@ -141,3 +144,22 @@ def named(pair: str, found: Analysis) -> list[str]:
 def _names(problems: list[dict[str, str]]) -> str:
     first = ", ".join(problem["problem_id"] for problem in problems[:NAMES])
     return first + (f" and {len(problems) - NAMES} more" if len(problems) > NAMES else "")
+
+
+def of_style(params: Params, style: pa.Table, pair: str) -> list[str]:
+    """What the style control says of lost and unsolved problems. A model's own completions are left out: on problems
+    that it alone solves they are its lucky finds, strange to itself."""
+    return [
+        perplexity_sentence(row, *params.models_of(pair))
+        for row in style.to_pylist()
+        if row["pair"] == pair
+        and row["dataset"] == "all"
+        and row["category"] in ("S", "O")
+        and row["source"] not in params.models
+    ]
+
+
+def of_entropy(decoupling: pa.Table, pair: str) -> list[str]:
+    """Whether token and answer entropy part ways."""
+    rows = decoupling.to_pylist()
+    return [entropy_sentence(row) for row in rows if row["pair"] == pair and row["dataset"] == "all"]

@@ -26,8 +26,14 @@ TITLES = {
     "comparison": "All pairs at one k: checkpoints and other trainings",
     "paired": "Trained models of one base against each other",
     "pass_at_k": "pass@k",
+    "completions": "Support of each distinct correct completion, by its exact probability",
+    "masses": "What the correct completions seen weigh together, a lower bound of the mass, beside its sampled share",
     "perplexity": "Perplexity of reference solutions, by category",
+    "style": "How much log-perplexity grew, and how much of that is more than a change of style",
     "entropy": "Entropies, share of correct samples and response length",
+    "entropy_intervals": "The same with intervals over problems",
+    "decoupling": "How token and answer entropy changed, and whether they went together",
+    "profile": "Token entropy along the completions, by tenths",
     "statuses": "How completions ended: right, wrong, without an answer, cut off, not graded in time, not gradable",
     "statuses_by_category": "How completions ended, by category: what is cut off may not be lost",
 }
@@ -41,7 +47,7 @@ def html(params: Params, results: Results, captions: dict[str, str]) -> str:
         + [_section(audit.sentence(results.decisive_hits), _shortened(results.decisive_hits))]
     )
     return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
-        title=escape(params.report.title), lines=_lines(results), figures=figures, tables=sections
+        title=escape(params.report.title), lines=_lines(params, results), figures=figures, tables=sections
     )
 
 
@@ -54,13 +60,19 @@ def _shortened(hits: pa.Table) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=hits.schema)
 
 
-def _lines(results: Results) -> str:
-    """How sure the numbers are, pair by pair, and the problems that depart from one uniform sharpening."""
+def _lines(params: Params, results: Results) -> str:
+    """How sure the numbers are, pair by pair, the problems that depart from one uniform sharpening, and what
+    perplexities and entropies say."""
     said = [
         sentence
         for pair, groups in results.analyses.items()
         if "all" in groups
-        for sentence in (*lines.said(pair, lines.sureness(groups["all"])), *lines.named(pair, groups["all"]))
+        for sentence in (
+            *lines.said(pair, lines.sureness(groups["all"])),
+            *lines.named(pair, groups["all"]),
+            *lines.of_style(params, results.style, pair),
+            *lines.of_entropy(results.decoupling, pair),
+        )
     ]
     return "<ul>" + "".join(f"<li>{escape(sentence)}</li>" for sentence in said) + "</ul>" if said else ""
 

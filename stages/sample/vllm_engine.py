@@ -36,7 +36,7 @@ class VllmEngine:
     def __init__(self, weights: Weights, settings: Vllm) -> None:
         self.settings, self._weights = settings, weights
         self._tokenizer = load_tokenizer(weights)
-        self._engine = _engine(weights, settings)
+        self._engine = new_engine(weights, settings)
         self._rendered = lru_cache(maxsize=PROMPTS)(self._render)
         self._unpacked = lru_cache(maxsize=ILLUSTRATED)(self._unpack)
         self._sent = 0
@@ -58,7 +58,7 @@ class VllmEngine:
             outputs = self._engine.step()
         except Exception as error:
             raise LeashError(
-                f"vLLM failed ({_brief(error)}); what was finished is kept: run the command again to go on."
+                f"vLLM failed ({brief(error)}); what was finished is kept: run the command again to go on."
             ) from error
         done = []
         for output in outputs:
@@ -85,7 +85,7 @@ class VllmEngine:
         try:
             return self._engine.renderer.render_cmpl([{**self._unpacked(prompt)}])[0]
         except (RuntimeError, AssertionError) as error:  # a text and images that do not go together
-            raise ValueError(_brief(error)) from error
+            raise ValueError(brief(error)) from error
 
     def _render(self, prompt: Prompt) -> Any:
         return self._engine.renderer.render_cmpl([{"prompt_token_ids": token_ids(prompt, self._tokenizer)}])[0]
@@ -113,7 +113,7 @@ class VllmEngine:
         try:
             self._engine.add_request(name, self._input(request.prompt), params)
         except (ValueError, VLLMClientError) as error:
-            raise LeashError(f"vLLM refuses problem {request.problem_id}: {_brief(error)}.") from None
+            raise LeashError(f"vLLM refuses problem {request.problem_id}: {brief(error)}.") from None
         self._running[name] = ticket, request, sample
         self._left[ticket] = self._left.get(ticket, 0) + 1
         self._sent += 1
@@ -132,7 +132,8 @@ class VllmEngine:
         )
 
 
-def _engine(weights: Weights, settings: Vllm) -> Any:
+def new_engine(weights: Weights, settings: Vllm, **more: Any) -> Any:
+    """vLLM's engine, started; `more` are settings that sampling leaves to vLLM."""
     from vllm import LLM
     from vllm.platforms import current_platform
 
@@ -156,9 +157,10 @@ def _engine(weights: Weights, settings: Vllm) -> Any:
             # run that goes on would repeat what it drew before.
             seed=0 if settings.seeds else secrets.randbits(31),
             disable_log_stats=True,
+            **more,
         ).llm_engine
     except (OSError, ValueError, RuntimeError) as error:
-        raise LeashError(f"vLLM can't start on {weights.name}: {_brief(error)}.") from error
+        raise LeashError(f"vLLM can't start on {weights.name}: {brief(error)}.") from error
 
 
 def picture(content: bytes) -> Image:
@@ -180,7 +182,8 @@ def _completion(request: Request, sample: int, drawn: Any) -> Completion:
     return Completion(request.problem_id, sample, drawn.text, tokens, drawn.finish_reason, logprob)
 
 
-def _brief(error: BaseException) -> str:
+def brief(error: BaseException) -> str:
+    """What vLLM says is wrong, in a line."""
     if isinstance(error, ValidationError):  # whose first line says no more than that it is one
         error = ValueError(error.errors()[0]["msg"])
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

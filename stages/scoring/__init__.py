@@ -1,33 +1,41 @@
-"""Teacher forcing: how a model sees texts that are already there. Shared by perplexity and entropy.
+"""Teacher forcing: how a model sees texts that are already there. Shared by mass, perplexity and entropy.
 
-    Trace(Prompt("compute 3 + 4 :"), "\\boxed{ 7 }", ended=True)  ->  Score(tokens=4, nll=0.31, token_entropy=0.12)
+    Trace(Prompt("compute 3 + 4 :"), "\\boxed{ 7 }", ended=True)  ->  Score(tokens=4, nll=0.31, …)
 
-Scores are kept until the traces or the weights change.
+Scores are kept by what a trace says: a table that grows scores only what is new, and a run that was stopped goes on
+from the parts that it finished, until the weights or the reading change.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import lru_cache
-from itertools import product
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property, lru_cache, partial
+from importlib.util import find_spec
+from itertools import groupby, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from stages import disk, tables
-from stages.models import Weights, has_weights, load
-from stages.params import Params
+from stages.errors import LeashError
+from stages.models import Weights, for_scoring, has_gpu, has_weights, load
+from stages.params import Params, ScorerName, Vllm
 from stages.progress import Progress
 from stages.prompts import Prompt, images_of
+from stages.scoring import parts
 from stages.work import Crew, spread
 
 if TYPE_CHECKING:
     from stages.scoring.scorer import Scorer
+    from stages.scoring.vllm_scorer import VllmScorer
 
-UNIT = 512  # traces a worker scores at a time
+UNIT = 1024  # traces that a worker scores at a time at most,
+CHARACTERS = 1 << 16  # and so many characters, so that long traces are shared out too, unless it is one trace
+TENTHS = 10
 PRELOAD = ("stages.scoring.scorer",)
 
 
@@ -39,14 +47,48 @@ class Trace:
     text: str
     ended: bool
 
+    @property
+    def key(self) -> str:
+        """Names what the trace says, in 16 hex digits."""
+        return disk.hash_of(json.dumps(told(self)))
+
+    @property
+    def size(self) -> int:
+        return len(self.prompt.plain) + len(self.text)
+
+
+def told(trace: Trace) -> dict[str, Any]:
+    """A trace in words: images, which are never scored, say nothing about it."""
+    prompt = {"user": trace.prompt.user, "system": trace.prompt.system, "chat": trace.prompt.chat}
+    return {"prompt": prompt, "text": trace.text, "ended": trace.ended}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What is to be found out of every trace, and by whom: vLLM gives log-probabilities alone. `temperature` and
+    `top_p` make the decoding distribution; a step whose entropy is at least `forking` nats is a fork."""
+
+    engine: ScorerName = "torch"
+    entropies: bool = False
+    temperature: float = 1.0
+    top_p: float = 1.0
+    forking: float = 0.693
+
 
 @dataclass(frozen=True)
 class Score:
-    """Negative log-likelihood summed over a trace's tokens, and the mean entropy of its steps."""
+    """A trace under a model: negative log-likelihoods are summed over its tokens, entropies are means over its steps,
+    all in nats. Entropies are None unless asked for, and everything is None where the trace is longer than the model's
+    window."""
 
+    key: str
     tokens: int
-    nll: float
-    token_entropy: float
+    nll: float | None
+    decoding_nll: float | None  # infinite where a token is beyond top_p; None where vLLM, which has none, was asked
+    token_entropy: float | None
+    decoding_entropy: float | None
+    forks: float | None
+    profile: list[float | None] | None  # token entropy by tenths of the trace; None for a tenth without steps
 
 
 @dataclass(frozen=True)
@@ -58,49 +100,103 @@ class Job:
     labels: Sequence[Mapping[str, Any]]
     traces: Sequence[Trace]
 
-    @property
-    def made_from(self) -> str:
-        rows = (json.dumps([label, told(trace)]) for label, trace in zip(self.labels, self.traces, strict=True))
-        return disk.hash_of(self.weights.identity, self.weights.dtype, *rows)
-
-    @property
-    def done(self) -> bool:
-        return tables.note(self.path).get("made_from") == self.made_from
+    @cached_property
+    def keys(self) -> list[str]:
+        return [trace.key for trace in self.traces]
 
 
-def told(trace: Trace) -> dict[str, Any]:
-    """A trace in words: images, which are never scored, say nothing about it."""
-    words = asdict(trace)
-    del words["prompt"]["images"]
-    return words
+@dataclass(frozen=True)
+class VllmCrew(Crew):
+    """Workers that each hold a vLLM engine."""
+
+    settings: Vllm = field(default_factory=Vllm)
 
 
 @dataclass(frozen=True)
 class Unit:
-    """Some traces of one job."""
+    """Some traces of one table."""
 
-    job: Path
-    begin: int
+    table: int
     weights: Weights
+    reading: Reading
     traces: Sequence[Trace]
 
 
-def keep_scores(jobs: Sequence[Job], schema: pa.Schema, what: str, crew: Crew) -> int:
-    """Make the tables that are not there yet for these traces and weights; return how many traces were scored."""
-    stale = [job for job in jobs if not job.done]
-    units = [unit for job in stale for unit in units_of(job)]
-    total = sum(len(job.traces) for job in stale)
-    scores: dict[tuple[Path, int], list[Score]] = {}
+@dataclass(frozen=True)
+class Table:
+    """A job's table on disk: its schema, that of the scores in it, and what they are made with."""
+
+    job: Job
+    schema: pa.Schema
+    weights: Weights
+    made_with: str
+
+    @property
+    def scores(self) -> pa.Schema:
+        mine = {each.name for each in fields(Score)}
+        return pa.schema([column for column in self.schema if column.name in mine])
+
+    @cached_property
+    def note(self) -> dict[str, str]:
+        rows = (json.dumps([label, key]) for label, key in zip(self.job.labels, self.job.keys, strict=True))
+        return {parts.MADE_WITH: self.made_with, parts.ROWS: disk.hash_of(*self.schema.names, *rows)}
+
+    @property
+    def done(self) -> bool:
+        """Whether the table is there with exactly these rows; parts of it are then no longer wanted."""
+        if there := tables.note(self.job.path) == self.note:
+            parts.throw_away(self.job.path)
+        return there
+
+    def missing(self) -> list[Trace]:
+        """The traces without a score on disk, each once, the longest first."""
+        kept = parts.kept_keys(self.job.path, self.scores, self.made_with)
+        new = {key: trace for key, trace in zip(self.job.keys, self.job.traces, strict=True) if key not in kept}
+        return sorted(new.values(), key=lambda trace: trace.size, reverse=True)
+
+    def keep(self, scores: Sequence[Score]) -> None:
+        rows = [asdict(score) for score in scores]
+        parts.write(
+            self.job.path, [{n: row[n] for n in self.scores.names} for row in rows], self.scores, self.made_with
+        )
+
+    def finish(self) -> None:
+        """Write the table from what is on disk."""
+        kept = parts.kept(self.job.path, self.scores, self.made_with)
+        rows = [{**label, **kept[key]} for label, key in zip(self.job.labels, self.job.keys, strict=True)]
+        tables.write(self.job.path, tables.table(rows, self.schema), self.schema, self.note)
+        parts.throw_away(self.job.path)
+
+
+def keep_scores(jobs: Sequence[Job], schema: pa.Schema, what: str, crew: Crew, reading: Reading) -> int:
+    """Make the tables that are not there yet for these traces, weights and reading; return how many traces were newly
+    scored. A unit's scores are on disk as soon as it is finished."""
+    settings = crew.settings if isinstance(crew, VllmCrew) else Vllm()
+    stale = [table for table in _tables(jobs, schema, reading, settings) if not table.done]
+    missing = [table.missing() for table in stale]
+    units = [unit for i, table in enumerate(stale) for unit in _units(i, table.weights, reading, missing[i])]
+    left = Counter(unit.table for unit in units)
+    for i, table in enumerate(stale):
+        if not left[i]:
+            table.finish()
+    total = sum(map(len, missing))
     with Progress(total, what, "traces") as progress:
-        for unit, part in spread(units, _nothing, score_unit, crew):
-            scores[unit.job, unit.begin] = part
-            progress.add(len(part))
-    for job in stale:
-        flat = [score for unit in units_of(job) for score in scores[unit.job, unit.begin]]
-        rows = [{**label, **asdict(score)} for label, score in zip(job.labels, flat, strict=True)]
-        table = pa.Table.from_pylist(rows) if rows else schema.empty_table()
-        tables.write(job.path, table, schema, note={"made_from": job.made_from})
+        for unit, scores in _scored(units, crew, reading, settings):
+            stale[unit.table].keep(scores)
+            left[unit.table] -= 1
+            if not left[unit.table]:
+                stale[unit.table].finish()
+            progress.add(len(scores))
     return total
+
+
+def crew_for(params: Params, reading: Reading) -> Crew:
+    """The workers of this run. A GPU has one: more of them are had through Ray."""
+    ray = params.ray if params.run.on == "ray" else None
+    if reading.engine == "vllm":
+        settings = params.sample.vllm
+        return VllmCrew(at_once=2, stepping=True, ray=ray, gpus=settings.tensor_parallel, settings=settings)
+    return Crew(1 if has_gpu() else params.run.workers, preload=PRELOAD, ray=ray, gpus=1)
 
 
 def scorable(params: Params) -> list[tuple[str, str]]:
@@ -131,13 +227,50 @@ def leave_empty(params: Params, path_of: Callable[[str, str], Path], schema: pa.
     return no_weights + images
 
 
-def units_of(job: Job) -> Iterator[Unit]:
-    for begin in range(0, len(job.traces), UNIT):
-        yield Unit(job.path, begin, job.weights, job.traces[begin : begin + UNIT])
+def _tables(jobs: Sequence[Job], schema: pa.Schema, reading: Reading, settings: Vllm) -> list[Table]:
+    window = settings.max_model_len if reading.engine == "vllm" else None
+    held = {job.weights: for_scoring(job.weights) for job in jobs}
+    made_with = {
+        given: json.dumps([weights.identity, weights.dtype, asdict(reading), window]) for given, weights in held.items()
+    }
+    return [Table(job, schema, held[job.weights], made_with[job.weights]) for job in jobs]
+
+
+def _units(table: int, weights: Weights, reading: Reading, traces: Sequence[Trace]) -> Iterator[Unit]:
+    part: list[Trace] = []
+    size = 0
+    for trace in traces:
+        if part and (len(part) == UNIT or size + trace.size > CHARACTERS):
+            yield Unit(table, weights, reading, part)
+            part, size = [], 0
+        part.append(trace)
+        size += trace.size
+    if part:
+        yield Unit(table, weights, reading, part)
+
+
+def _scored(units: Sequence[Unit], crew: Crew, reading: Reading, settings: Vllm) -> Iterator[tuple[Unit, list[Score]]]:
+    """Every unit with its scores, as they come. A vLLM engine takes the place of the one before, model by model."""
+    if reading.engine == "torch":
+        yield from spread(units, _nothing, score_unit, crew)
+        return
+    _refuse(reading)
+    for weights, part in groupby(units, key=lambda unit: unit.weights):
+        yield from spread(part, partial(_load_vllm, weights, settings), _start, crew)
+
+
+def _refuse(reading: Reading) -> None:
+    if reading.entropies:
+        raise LeashError("vLLM gives log-probabilities but no entropies; compute those with the engine `torch`.")
+    if not find_spec("vllm"):
+        raise LeashError(
+            "The engine vllm is not installed; install it with `pip install 'leash[vllm]'`, or set `mass.engine` and "
+            "`perplexity.engine` to torch."
+        )
 
 
 def score_unit(_: None, unit: Unit) -> list[Score]:
-    return load_scorer(unit.weights).score(unit.traces)
+    return load_scorer(unit.weights).score(unit.traces, unit.reading)
 
 
 @lru_cache(maxsize=1)
@@ -145,7 +278,18 @@ def load_scorer(weights: Weights) -> Scorer:
     """A worker keeps the model it used last: units come model by model."""
     from stages.scoring.scorer import Scorer
 
-    return Scorer(*load(weights))
+    return Scorer(*load(weights, "cuda" if has_gpu() else "cpu"))
+
+
+def _load_vllm(weights: Weights, settings: Vllm) -> VllmScorer:
+    from stages.scoring.vllm_scorer import VllmScorer
+
+    return VllmScorer(weights, settings)
+
+
+def _start(scorer: VllmScorer, unit: Unit) -> Any:
+    """A ticket, for which the scorer will have the scores."""
+    return scorer.start(unit.traces, unit.reading)
 
 
 def _nothing() -> None:

@@ -326,14 +326,12 @@ def test_completions_need_their_exact_log_probabilities(project: Params) -> None
     chosen = {"units": ["problem", "completion"], "epsilon": 0.1}
     params = write_params(Path(), small(**MAKE, categorize=chosen))
     [sentence] = categorize.run(params)
-    assert sentence.startswith("rlvr on make: there are no exact log-probabilities of its correct completions")
+    assert sentence.startswith("rlvr on make: there are no exact masses of its correct completions")
     masses = {"both": (0.5, 0.2), "new": (0.05, 0.5), "lost": (0.2, 0.09), "neither": (0.01, 0.02)}
-    rows = [
-        {"problem_id": "p", "completion": name, "logprob_base": math.log(base), "logprob_rlvr": math.log(rlvr)}
-        for name, (base, rlvr) in masses.items()
-    ]
-    content = tables.table(rows, tables.COMPLETION_MASS)
-    tables.write(tables.completion_mass_path("rlvr", "make"), content, tables.COMPLETION_MASS)
+    for role, model in enumerate(("base", "rlvr")):
+        about = {"problem_id": "p", "hits": 1, "first": 0, "key": "", "tokens": 3, "decoding_nll": None}
+        rows = [{**about, "completion": name, "nll": -math.log(both[role])} for name, both in masses.items()]
+        tables.write(tables.mass_path(model, "make"), tables.table(rows, tables.MASS), tables.MASS)
     found = {row["unit_key"]: (row["category"], row["mass_rlvr"]) for row in written(params, "completion")}
     assert {name: category for name, (category, _) in found.items()} == {
         "both": "P",

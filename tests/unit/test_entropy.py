@@ -1,0 +1,581 @@
+"""Entropies: every number against a few lines of numpy, intervals that cover, sentences that are true."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy import stats
+
+from stages import entropy, fetch, sample, seeds, tables, verify
+from stages.categorize.statistics.arrays import Reals
+from stages.categorize.statistics.resampling import weights
+from stages.entropy import groups
+from stages.entropy.statistics import Estimate, mean, share, spearman
+from stages.errors import LeashError
+from stages.params import Params
+from stages.verify.graders import unanswered, unscored
+from tests.conftest import small, write_params
+from tests.unit.test_report import sampled
+
+Rows = list[dict[str, Any]]
+MODELS = ("base", "rlvr")
+PROBLEMS = (("chain", "a"), ("chain", "b"), ("make", "c"))
+SAMPLES = 4
+CLASSES: dict[
+    tuple[str, str], list[str | None]
+] = {  # of the four samples of each problem; None: output without an answer
+    ("base", "a"): ["7", "7", "8", None],
+    ("base", "b"): ["1", "2", "3", "4"],
+    ("base", "c"): [None, None, "5", "5"],
+    ("rlvr", "a"): ["7", "7", "7", "7"],
+    ("rlvr", "b"): ["1", "1", "1", None],
+    ("rlvr", "c"): ["5", "5", "5", "6"],
+}
+RIGHT = {"a": "7", "b": "1", "c": "5"}
+
+
+def verdict(sample: int, answer_class: str | None, correct: bool | None = False, status: str = "ok") -> dict[str, Any]:
+    return {"sample": sample, "answer_class": answer_class, "correct": correct, "status": status}
+
+
+def all_verdicts() -> Rows:
+    return [
+        {"model": model, "dataset": dataset, "problem_id": problem, **verdict(i, name, name == RIGHT[problem])}
+        for model in MODELS
+        for dataset, problem in PROBLEMS
+        for i, name in enumerate(CLASSES[model, problem])
+    ]
+
+
+def all_scores() -> Rows:
+    """Made-up scores of every sample; some tenths of short traces have no step."""
+    drawn = seeds.stream("test", "entropy")
+    rows = []
+    for model in MODELS:
+        for dataset, problem in PROBLEMS:
+            for i in range(SAMPLES):
+                profile = [float(x) if drawn.random() < 0.7 else None for x in drawn.random(10)]
+                one = {"token_entropy": drawn.random(), "decoding_entropy": drawn.random(), "forks": drawn.random()}
+                key = {"model": model, "dataset": dataset, "problem_id": problem, "sample": i}
+                rows.append({**key, **one, "tokens": int(drawn.integers(4, 60)), "profile": profile})
+    return rows
+
+
+def connected(verdicts: Rows, scores: Rows | None = None, samples: int = SAMPLES) -> duckdb.DuckDBPyConnection:
+    """The tables as views, with the answers of the verdicts and what is measured of every problem."""
+    connection = duckdb.connect()
+    labels = [pa.field("model", pa.string()), pa.field("dataset", pa.string())]
+    schema = pa.schema([*labels, *tables.ENTROPY])
+    problems = [{"dataset": dataset, "problem_id": problem} for dataset, problem in PROBLEMS]
+    connection.register("problems", pa.Table.from_pylist(problems))
+    connection.register("verdicts", pa.Table.from_pylist(verdicts))
+    connection.register("entropy", pa.Table.from_pylist(scores or [], schema=schema))
+    connection.register("answers", tables.query(connection, entropy.ROOM / "answers.sql", {"samples": samples}))
+    tables.keep(connection, "measured", entropy.ROOM / "measured.sql")
+    return connection
+
+
+def rows_of(connection: duckdb.DuckDBPyConnection, name: str) -> Rows:
+    return list(tables.query(connection, entropy.ROOM / f"{name}.sql").to_pylist())
+
+
+def answers(classes: Sequence[str | None]) -> dict[str, float]:
+    """What answers.sql says of a problem, in numpy."""
+    hits = np.array(list(Counter(classes).values()))
+    shares = hits / hits.sum()
+    plug_in = float(-(shares * np.log(shares)).sum())
+    return {
+        "answers": len(hits),
+        "answer_entropy": plug_in,
+        "answer_entropy_mm": plug_in + (len(hits) - 1) / (2 * hits.sum()),
+        "unseen": float((hits == 1).sum() / hits.sum()),
+    }
+
+
+def answered(verdicts: Rows, samples: int) -> Rows:
+    return list(connected(verdicts, samples=samples).table("answers").to_arrow_table().to_pylist())
+
+
+def of_one_problem(drawn: Rows, samples: int) -> dict[str, Any]:
+    rows = answered([{"model": "base", "dataset": "chain", "problem_id": "a", **row} for row in drawn], samples)
+    assert len(rows) == 1
+    return rows[0]
+
+
+def test_answer_entropies_and_unseen_mass_are_those_of_numpy() -> None:
+    for row in answered(all_verdicts(), SAMPLES):
+        classes = CLASSES[row["model"], row["problem_id"]]
+        assert {name: row[name] for name in answers(classes)} == pytest.approx(answers(classes), abs=1e-15)
+        assert row["average"] == classes.count(RIGHT[row["problem_id"]]) / SAMPLES
+        assert row["samples"] == SAMPLES
+
+
+def test_answer_entropies_by_hand() -> None:
+    """a a b c: half, a quarter and a quarter; two of the four samples stand alone."""
+    row = of_one_problem([verdict(i, name) for i, name in enumerate("aabc")], 4)
+    assert row["answer_entropy"] == pytest.approx(1.5 * math.log(2))
+    assert row["answer_entropy_mm"] == pytest.approx(1.5 * math.log(2) + 2 / 8)
+    assert row["unseen"] == 0.5
+
+
+def test_miller_madow_is_nearer_the_truth_than_plug_in() -> None:
+    """Eight answers, equally likely, 32 samples: on average plug-in lacks about 7/64 nats."""
+    drawn = seeds.stream("test", "entropy", "uniform").integers(0, 8, (400, 32))
+    rows = [
+        {"model": "base", "dataset": "chain", "problem_id": f"p{i}", **verdict(j, str(name))}
+        for i, names in enumerate(drawn)
+        for j, name in enumerate(names)
+    ]
+    found = answered(rows, 32)
+    plug_in, corrected = (np.mean([row[name] for row in found]) for name in ("answer_entropy", "answer_entropy_mm"))
+    assert math.log(8) - plug_in == pytest.approx(7 / 64, abs=0.02)
+    assert corrected == pytest.approx(math.log(8), abs=0.02)
+
+
+def test_good_turing_tells_the_mass_of_answers_not_seen() -> None:
+    """A long tail of answers: the share that 32 samples miss, on average over many problems."""
+    chances = 1 / np.arange(1, 101)
+    chances /= chances.sum()
+    drawn = seeds.stream("test", "entropy", "tail").choice(100, size=(400, 32), p=chances)
+    rows = [
+        {"model": "base", "dataset": "chain", "problem_id": f"p{i}", **verdict(j, str(name))}
+        for i, names in enumerate(drawn)
+        for j, name in enumerate(names)
+    ]
+    missed = np.mean([1 - chances[np.unique(names)].sum() for names in drawn])
+    assert np.mean([row["unseen"] for row in answered(rows, 32)]) == pytest.approx(missed, abs=0.02)
+
+
+def test_output_without_an_answer_is_one_class_however_it_ended() -> None:
+    cut, ended = unanswered("length"), unanswered("stop")
+    assert (cut["status"], ended["status"]) == ("truncated", "no_answer")
+    row = of_one_problem([verdict(0, "7"), verdict(1, "7"), {"sample": 2, **cut}, {"sample": 3, **ended}], 4)
+    assert row["answers"] == 2
+    assert row["answer_entropy"] == pytest.approx(math.log(2))
+    assert row["unseen"] == 0
+
+
+def test_an_answer_that_could_not_be_scored_keeps_its_class() -> None:
+    late, broken = unscored("9", "timeout"), unscored("9", "error")
+    row = of_one_problem([verdict(0, "7"), {"sample": 1, **late}, {"sample": 2, **broken}, verdict(3, None)], 4)
+    assert row["answers"] == 3
+    assert row["answer_entropy"] == pytest.approx(1.5 * math.log(2))
+
+
+def test_no_text_of_an_answer_is_taken_for_output_without_one() -> None:
+    row = of_one_problem([verdict(i, name) for i, name in enumerate(["(none)", "", "null", None])], 4)
+    assert row["answers"] == 4
+
+
+def test_all_problems_are_measured_on_the_same_number_of_samples() -> None:
+    """Samples beyond the first are not looked at; with fewer there is no number."""
+    more = of_one_problem([verdict(i, name) for i, name in enumerate("aabcxyz")], 4)
+    assert more == of_one_problem([verdict(i, name) for i, name in enumerate("aabc")], 4)
+    fewer = of_one_problem([verdict(i, name) for i, name in enumerate("aab")], 4)
+    assert fewer.pop("samples") == 3
+    assert set(list(fewer.values())[3:]) == {None}
+
+
+def in_group(rows: Rows, model: str, dataset: str) -> Rows:
+    return [row for row in rows if row["model"] == model and dataset in ("all", row["dataset"])]
+
+
+def over_problems(rows: Rows, name: str) -> float:
+    """The mean over the problems of their samples' means, of what is there."""
+    by_problem: dict[str, list[float]] = {}
+    for row in rows:
+        if row[name] is not None:
+            by_problem.setdefault(row["problem_id"], []).append(row[name])
+    return float(np.mean([np.mean(values) for values in by_problem.values()]))
+
+
+def test_the_summary_is_the_mean_over_samples_and_then_over_problems() -> None:
+    scores, verdicts = all_scores(), all_verdicts()
+    found = rows_of(connected(verdicts, scores), "summary")
+    assert [(row["model"], row["dataset"]) for row in found] == [
+        (m, d) for m in MODELS for d in ("all", "chain", "make")
+    ]
+    for row in found:
+        mine = in_group(scores, row["model"], row["dataset"])
+        for name in ("tokens", "token_entropy", "decoding_entropy", "forks"):
+            assert row[name] == pytest.approx(over_problems(mine, name), abs=1e-12)
+        problems = [problem for dataset, problem in PROBLEMS if row["dataset"] in ("all", dataset)]
+        for name in ("answer_entropy", "answer_entropy_mm", "unseen"):
+            expected = np.mean([answers(CLASSES[row["model"], problem])[name] for problem in problems])
+            assert row[name] == pytest.approx(expected, abs=1e-12)
+        hits = over_problems(in_group(verdicts, row["model"], row["dataset"]), "correct")
+        assert row["average"] == pytest.approx(hits)
+        assert (row["problems"], row["samples"]) == (len(problems), SAMPLES)
+
+
+def test_the_profile_is_the_mean_over_the_samples_that_have_a_step_there() -> None:
+    scores = all_scores()
+    found = rows_of(connected(all_verdicts(), scores), "profile")
+    assert len(found) == 2 * 3 * 10
+    for row in found:
+        mine = in_group(scores, row["model"], row["dataset"])
+        tenth = [{**one, "there": one["profile"][row["tenth"]]} for one in mine]
+        expected = over_problems(tenth, "there")
+        assert row["token_entropy"] == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_tenth_that_no_trace_reaches_is_empty_in_the_profile_alone() -> None:
+    """Traces of a single step have it in the first tenth."""
+    short = [{**row, "tokens": 1, "profile": [row["token_entropy"], *[None] * 9]} for row in all_scores()]
+    connection = connected(all_verdicts(), short)
+    overall = [row for row in rows_of(connection, "profile") if row["dataset"] == "all" and row["model"] == "base"]
+    assert [row["problems"] for row in overall] == [3, *[0] * 9]
+    assert overall[0]["token_entropy"] == rows_of(connection, "summary")[0]["token_entropy"]
+    assert {row["token_entropy"] for row in overall[1:]} == {None}
+
+
+def test_a_sample_beyond_the_window_leaves_its_data_set_without_a_mean() -> None:
+    """What was not scored is not known; answers are, and so is all of the other data set."""
+    scores = all_scores()
+    scores[0] |= {"token_entropy": None, "decoding_entropy": None, "forks": None, "profile": None}
+    connection = connected(all_verdicts(), scores)
+    found = {(row["model"], row["dataset"]): row for row in rows_of(connection, "summary")}
+    for name in ("token_entropy", "decoding_entropy", "forks"):
+        assert found["base", "all"][name] is found["base", "chain"][name] is None
+        assert found["base", "make"][name] > 0
+        assert found["rlvr", "all"][name] > 0
+    assert found["base", "all"]["answer_entropy"] > 0
+    assert found["base", "all"]["tokens"] > 0
+    empty = {(row["model"], row["dataset"]) for row in rows_of(connection, "profile") if row["token_entropy"] is None}
+    assert empty == {("base", "all"), ("base", "chain")}
+    said = entropy.too_long(connection)
+    assert len(said) == 1
+    assert said[0].startswith("base on chain: 1 of 8 samples are longer with their question than the model's window")
+
+
+def paired(connection: duckdb.DuckDBPyConnection, base: str = "base", rlvr: str = "rlvr") -> Rows:
+    pairs = [{"pair": "both", "base": base, "rlvr": rlvr}]
+    connection.register("pairs", pa.Table.from_pylist(pairs))
+    changes = tables.query(connection, entropy.ROOM / "changes.sql")
+    return groups.decoupling(changes, pairs, groups.Settings(resamples=200))
+
+
+def test_changes_of_a_pair_are_those_of_single_problems() -> None:
+    scores = all_scores()
+    found = {row["dataset"]: row for row in paired(connected(all_verdicts(), scores))}
+    assert list(found) == ["all", "chain", "make"]
+    for dataset, row in found.items():
+        problems = [problem for own, problem in PROBLEMS if dataset in ("all", own)]
+        token, decoding = (
+            np.array([_mean(scores, "rlvr", p, name) - _mean(scores, "base", p, name) for p in problems])
+            for name in ("token_entropy", "decoding_entropy")
+        )
+        plug_in, corrected = (
+            np.array([answers(CLASSES["rlvr", p])[name] - answers(CLASSES["base", p])[name] for p in problems])
+            for name in ("answer_entropy", "answer_entropy_mm")
+        )
+        assert row["token_entropy"] == pytest.approx(token.mean())
+        assert row["decoding_entropy"] == pytest.approx(decoding.mean())
+        assert row["answer_entropy"] == pytest.approx(plug_in.mean())
+        assert row["answer_entropy_mm"] == pytest.approx(corrected.mean())
+        assert row["token_up_answer_down"] == pytest.approx(np.mean((token > 0) & (corrected < 0)))
+        assert row["token_down_answer_up"] == pytest.approx(np.mean((token < 0) & (corrected > 0)))
+        assert (row["problems"], row["compared"]) == (len(problems), len(problems))
+    assert found["make"]["token_entropy_low"] is None
+    assert found["all"]["token_entropy_low"] < found["all"]["token_entropy"] < found["all"]["token_entropy_high"]
+
+
+def _mean(scores: Rows, model: str, problem: str, name: str) -> float:
+    return float(np.mean([row[name] for row in scores if (row["model"], row["problem_id"]) == (model, problem)]))
+
+
+def test_problems_are_counted_by_the_way_they_went() -> None:
+    """Two with surer answers, one with surer steps; three go one way, and of two one side stays where it was."""
+    token = [0.1, 0.2, -0.3, 0.4, -0.5, -0.6, 0.0, 0.7]
+    answer = [-0.1, -0.2, 0.3, 0.4, -0.5, -0.6, 0.8, 0.0]
+    moves = {"token_entropy": token, "decoding_entropy": token, "answer_entropy": answer, "answer_entropy_mm": answer}
+    changes = pa.table({"pair": ["both"] * 8, "dataset": ["chain"] * 8, **moves})
+    pairs = [{"pair": "both", "base": "base", "rlvr": "rlvr"}]
+    row = groups.decoupling(changes, pairs, groups.Settings(resamples=200))[0]
+    assert (row["token_up_answer_down"], row["token_down_answer_up"]) == (2 / 8, 1 / 8)
+    assert row["token_up_answer_down_low"] < 2 / 8 < row["token_up_answer_down_high"]
+    assert row["spearman"] == pytest.approx(stats.spearmanr(token, answer).statistic)
+
+
+def test_a_pair_is_compared_on_the_problems_that_both_models_have() -> None:
+    """The base lacks a sample of a, the second model's trace of b is too long: c is left."""
+    scores = [row for row in all_scores() if (row["model"], row["problem_id"]) != ("base", "a")]
+    for row in scores:
+        if (row["model"], row["problem_id"], row["sample"]) == ("rlvr", "b", 2):
+            row["token_entropy"] = None
+    verdicts = [r for r in all_verdicts() if (r["model"], r["problem_id"], r["sample"]) != ("base", "a", 0)]
+    row = paired(connected(verdicts, scores))[0]
+    assert (row["problems"], row["compared"]) == (3, 1)
+    expected = _mean(scores, "rlvr", "c", "token_entropy") - _mean(scores, "base", "c", "token_entropy")
+    assert row["token_entropy"] == pytest.approx(expected)
+    change = answers(CLASSES["rlvr", "c"])["answer_entropy"] - answers(CLASSES["base", "c"])["answer_entropy"]
+    assert row["answer_entropy"] == pytest.approx(change)
+
+
+def test_without_token_entropies_answers_are_compared_alone() -> None:
+    scores = [row for row in all_scores() if row["model"] == "base"]
+    row = paired(connected(all_verdicts(), scores))[0]
+    assert row["compared"] == 3
+    assert row["answer_entropy_mm"] < 0
+    unknown = ("token_entropy", "decoding_entropy", "spearman", "token_up_answer_down", "token_down_answer_up")
+    assert {row[f"{name}{end}"] for name in unknown for end in ("", "_low", "_high")} == {None}
+
+
+def test_a_model_without_verdicts_has_nothing_to_compare() -> None:
+    connection = connected([row for row in all_verdicts() if row["model"] == "base"], all_scores())
+    row = paired(connection)[0]
+    assert (row["problems"], row["compared"]) == (3, 0)
+    assert row["token_entropy"] is row["answer_entropy"] is None
+    assert "both: answer entropy is not measured" in entropy.sentence(row)
+
+
+def test_a_model_against_itself_does_not_move() -> None:
+    row = paired(connected(all_verdicts(), all_scores()), rlvr="base")[0]
+    assert row["token_entropy"] == row["token_entropy_low"] == row["token_entropy_high"] == 0
+    assert entropy.sentence(row) == (
+        "both: token entropy stayed as it was while answer entropy stayed as it was: the data can't tell whether they "
+        "move together on average; problem by problem there is nothing to correlate (over 3 problems)."
+    )
+
+
+def test_values_with_intervals_are_those_of_the_summary() -> None:
+    connection = connected(all_verdicts(), all_scores())
+    summary = {(row["model"], row["dataset"]): row for row in rows_of(connection, "summary")}
+    measured = connection.table("measured").to_arrow_table()
+    found = groups.intervals(measured, groups.Settings(resamples=200))
+    assert {row["measure"] for row in found} == set(rows_of(connection, "summary")[0]) - {
+        "model", "dataset", "problems", "samples",
+    }  # fmt: skip
+    assert len(found) == 6 * 8
+    for row in found:
+        assert row["value"] == pytest.approx(summary[row["model"], row["dataset"]][row["measure"]], abs=1e-12)
+        if row["dataset"] == "all":
+            assert 0 <= row["low"] <= row["value"] <= row["high"]
+
+
+def known(found: Estimate) -> tuple[float, float, float]:
+    """An estimate that has all three of its numbers."""
+    assert found.value is not None
+    assert found.low is not None
+    assert found.high is not None
+    return found.value, found.low, found.high
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_spearman_is_that_of_scipy(ties: bool) -> None:
+    drawn = seeds.stream("test", "spearman", int(ties))
+    one, other = drawn.normal(size=60), drawn.normal(size=60)
+    other += one
+    if ties:
+        one, other = np.round(one), np.round(other)
+    found = spearman(one, other, weights(60, 500, 0), 0.95)
+    value, low, high = known(found)
+    assert value == pytest.approx(stats.spearmanr(one, other).statistic, abs=1e-12)
+    assert -1 < low < value < high < 1
+
+
+def test_spearman_of_what_never_changes_or_of_few_problems() -> None:
+    rising = np.arange(20.0)
+    assert spearman(np.zeros(20), rising, weights(20, 50, 0), 0.95) == Estimate()
+    assert spearman(rising[:1], rising[:1], weights(1, 50, 0), 0.95) == Estimate()
+    few = spearman(rising[:5], -rising[:5], weights(5, 50, 0), 0.95)
+    assert few.value == pytest.approx(-1)
+    assert few.low is few.high is None
+    assert spearman(rising, rising, weights(20, 50, 0), 0.95).value == pytest.approx(1)
+
+
+def test_a_mean_of_one_problem_has_no_interval_and_of_none_no_value() -> None:
+    assert mean(np.array([0.5]), weights(1, 50, 0), 0.95) == Estimate(0.5)
+    assert mean(np.array([]), weights(0, 50, 0), 0.95) == Estimate()
+    assert share(np.array([]), weights(0, 50, 0), 0.95) == Estimate()
+    assert mean(np.array([0.5, math.nan]), weights(2, 50, 0), 0.95) == Estimate()
+
+
+def test_a_share_of_none_leaves_room_for_some() -> None:
+    value, low, high = known(share(np.zeros(30), weights(30, 500, 0), 0.95))
+    assert value == 0
+    assert low < 0.001
+    assert 0.03 < high < 0.15
+
+
+def simulated(name: str, drawn: np.random.Generator) -> tuple[Reals, Reals]:
+    """Changes of 40 problems in token and in answer entropy; means 0.3 and 0.5, correlation of the ranks 0.58."""
+    both = drawn.multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], 40)
+    return (0.3 + both[:, 0], 0.5 + both[:, 1]) if name != "skewed" else (drawn.gamma(2, 0.15, 40), both[:, 1])
+
+
+@pytest.mark.parametrize(
+    ("name", "truth"),
+    [("mean", 0.3), ("skewed", 0.3), ("share", stats.norm.sf(-0.3)), ("spearman", 6 / math.pi * math.asin(0.3))],
+)
+def test_intervals_cover_the_truth_as_often_as_they_say(name: str, truth: float) -> None:
+    """200 simulated sets of 40 problems."""
+    covered = 0
+    for i in range(200):
+        one, other = simulated(name, seeds.stream("test", "coverage", name, i))
+        drawn = weights(40, 200, i)
+        if name == "spearman":
+            found = spearman(one, other, drawn, 0.95)
+        elif name == "share":
+            found = share((one > 0).astype(float), drawn, 0.95)
+        else:
+            found = mean(one, drawn, 0.95)
+        _, low, high = known(found)
+        covered += low <= truth <= high
+    assert 0.88 <= covered / 200 <= 0.99
+
+
+def pair_row(token: Estimate, answer: Estimate, rank: Estimate, **others: Any) -> dict[str, Any]:
+    found = groups.flat({"token_entropy": token, "answer_entropy_mm": answer, "spearman": rank})
+    return {"pair": "rlvr", "dataset": "all", "problems": 120, "compared": 120, **found, **others}
+
+
+FELL, ROSE = Estimate(-0.41, -0.44, -0.38), Estimate(0.08, 0.05, 0.11)
+ANSWERS_FELL, ANSWERS_ROSE = Estimate(-0.7, -0.79, -0.61), Estimate(0.2, 0.1, 0.3)
+UNSURE, RANK = Estimate(0.02, -0.01, 0.05), Estimate(0.52, 0.38, 0.63)
+LINKED = "; problem by problem the changes go together (Spearman 0.52 [0.38, 0.63] over 120 problems)."
+
+
+@pytest.mark.parametrize(
+    ("token", "answer", "said"),
+    [
+        (
+            FELL,
+            ANSWERS_FELL,
+            "rlvr: token entropy fell by 0.41 nats [0.38, 0.44] while answer entropy fell by 0.7 [0.61, 0.79]: on "
+            f"average they move together{LINKED}",
+        ),
+        (
+            ROSE,
+            ANSWERS_ROSE,
+            "rlvr: token entropy rose by 0.08 nats [0.05, 0.11] while answer entropy rose by 0.2 [0.1, 0.3]: on "
+            f"average they move together{LINKED}",
+        ),
+        (
+            ROSE,
+            ANSWERS_FELL,
+            "rlvr: token entropy rose by 0.08 nats [0.05, 0.11] while answer entropy fell by 0.7 [0.61, 0.79]: on "
+            f"average they part ways, steps less sure and answers less varied{LINKED}",
+        ),
+        (
+            FELL,
+            ANSWERS_ROSE,
+            "rlvr: token entropy fell by 0.41 nats [0.38, 0.44] while answer entropy rose by 0.2 [0.1, 0.3]: on "
+            f"average they part ways, steps surer and answers more varied{LINKED}",
+        ),
+        (
+            UNSURE,
+            ANSWERS_FELL,
+            "rlvr: token entropy moved by +0.02 nats [-0.01, +0.05] (perhaps not at all) while answer entropy fell by "
+            f"0.7 [0.61, 0.79]: the data can't tell whether they move together on average{LINKED}",
+        ),
+        (
+            FELL,
+            UNSURE,
+            "rlvr: token entropy fell by 0.41 nats [0.38, 0.44] while answer entropy moved by +0.02 [-0.01, +0.05] "
+            f"(perhaps not at all): the data can't tell whether they move together on average{LINKED}",
+        ),
+    ],
+)
+def test_the_sentence_claims_what_the_intervals_show(token: Estimate, answer: Estimate, said: str) -> None:
+    assert entropy.sentence(pair_row(token, answer, RANK)) == said
+
+
+def test_the_sentence_tells_the_changes_of_single_problems_from_their_means() -> None:
+    against = entropy.sentence(pair_row(FELL, ANSWERS_FELL, Estimate(-0.25, -0.43, -0.04)))
+    assert "on average they move together; problem by problem the changes run against each other (Sp" in against
+    unlinked = entropy.sentence(pair_row(ROSE, ANSWERS_FELL, Estimate(-0.13, -0.3, 0.04)))
+    assert unlinked.endswith(
+        "problem by problem no link is to be seen (Spearman -0.13 [-0.3, 0.04] over 120 problems)."
+    )
+
+
+def test_the_sentence_says_what_is_not_measured() -> None:
+    assert entropy.sentence(pair_row(Estimate(), ANSWERS_FELL, Estimate())) == (
+        "rlvr: token entropy is not measured; answer entropy fell by 0.7 nats [0.61, 0.79]."
+    )
+    assert entropy.sentence(pair_row(Estimate(), Estimate(), Estimate(), compared=0)) == (
+        "rlvr: answer entropy is not measured, for want of samples of both models on the same problems."
+    )
+
+
+def test_the_sentence_says_which_problems_it_is_about() -> None:
+    said = entropy.sentence(pair_row(FELL, ANSWERS_FELL, Estimate(-0.1), dataset="exam", compared=8))
+    assert said.startswith("rlvr on exam, by 8 of 120 problems: token entropy fell")
+    assert said.endswith("; problem by problem they are too few to tell (Spearman -0.1 over 8 problems).")
+    said = entropy.sentence(pair_row(Estimate(-0.4), Estimate(0.1), Estimate(), problems=1, compared=1))
+    assert said == (
+        "rlvr: token entropy moved by -0.4 nats (of one problem, so without an interval) while answer entropy moved by "
+        "+0.1 (of one problem, so without an interval): the data can't tell whether they move together on average; "
+        "problem by problem there is nothing to correlate (over 1 problem)."
+    )
+
+
+def in_one_process(**decoding: float) -> Params:
+    raw = small(sample={"k": 16, "batch": 64, **decoding})
+    raw["run"] |= {"datasets": ["chain"], "processes": 1}
+    return write_params(Path(), raw)
+
+
+@pytest.mark.usefixtures("project")
+def test_the_embedded_pair_from_samples_to_the_sentence() -> None:
+    """At temperature 1 and top_p 1 both distributions are one; at the paper's the sampled one is surer."""
+    params = in_one_process()
+    fetch.run(params, "chain")
+    for model in MODELS:
+        sample.run(params, model, "chain")
+        verify.run(params, model, "chain")
+    scored, said = entropy.run(params)
+    assert scored > 0
+    assert said == []
+    summary = entropy.summary(tables.database(params)).to_pylist()
+    assert [row["decoding_entropy"] for row in summary] == [row["token_entropy"] for row in summary]
+    assert all(0 < row["forks"] < 1 and row["token_entropy"] > 0 for row in summary)
+
+    params = in_one_process(temperature=0.6, top_p=0.95)
+    assert entropy.run(params) == (scored, [])
+    colder = entropy.summary(tables.database(params)).to_pylist()
+    assert all(0 < row["decoding_entropy"] < row["token_entropy"] for row in colder)
+    for row, warmer in zip(colder, summary, strict=True):
+        assert {**row, "decoding_entropy": None} == {**warmer, "decoding_entropy": None}
+    assert entropy.run(params) == (0, [])
+
+    rows = entropy.decoupling().to_pylist()
+    assert [(row["pair"], row["dataset"]) for row in rows] == [("rlvr", "all"), ("rlvr", "chain")]
+    by_model = {row["model"]: row for row in colder if row["dataset"] == "all"}
+    for name in groups.CHANGES:
+        assert rows[0][name] == pytest.approx(by_model["rlvr"][name] - by_model["base"][name])
+    assert entropy.sentence(rows[0]).startswith("rlvr: token entropy ")
+    assert entropy.intervals().num_rows == 4 * 8
+    assert entropy.profile().num_rows == 4 * 10
+
+
+@pytest.mark.usefixtures("project")
+def test_a_table_of_an_older_kind_is_made_anew() -> None:
+    """What `leash entropy` left behind before it knew of decoding entropies does not stop it."""
+    params = in_one_process()
+    sampled(params, 4)
+    scored, _ = entropy.run(params)
+    path = tables.entropy_path("base", "chain")
+    expected = path.read_bytes()
+    old = tables.read(path, tables.ENTROPY, "").select(["problem_id", "sample", "tokens", "token_entropy"])
+    tables.write(path, old, old.schema)
+    assert entropy.run(params) == (scored // 2, [])
+    assert path.read_bytes() == expected
+
+
+def test_tables_that_are_not_there_name_the_command_that_makes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for reading in (entropy.decoupling, entropy.intervals, entropy.profile):
+        with pytest.raises(LeashError, match=r"is not there; make it with `leash entropy`"):
+            reading()

@@ -1,0 +1,239 @@
+"""References, perplexities and what is left of their change once style is taken out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stages import fetch, tables
+from stages.errors import LeashError
+from stages.params import Params
+from stages.perplexity import references, statistics
+from stages.perplexity.references import Reference
+from stages.perplexity.saying import sentence
+from stages.perplexity.statistics import Resamples, Traces
+from tests.conftest import small, write_params
+
+TEXT = "First, halve it. Then add three! Is that all? It is."
+
+
+def traces(problem: list[int], length: list[float], base: list[float], rlvr: list[float]) -> Traces:
+    columns = [np.array(values, dtype=float) for values in (length, base, rlvr)]
+    none = np.full(len(problem), np.nan)
+    return Traces(np.array(problem), *columns, none, none)
+
+
+def lines(folder: Path, *rows: dict[str, Any] | str) -> None:
+    folder.mkdir(exist_ok=True)
+    content = [row if isinstance(row, str) else json.dumps(row) for row in rows]
+    (folder / "others.jsonl").write_text("\n".join(content) + "\n", encoding="utf-8")
+
+
+@pytest.fixture
+def fetched(project: Params) -> Params:
+    params = write_params(Path(), small(perplexity={"traces": "traces"}))
+    for dataset in params.run.datasets:
+        fetch.run(params, dataset)
+    return params
+
+
+def ids(dataset: str) -> list[str]:
+    found: list[str] = tables.read(tables.problems_path(dataset), tables.PROBLEMS, "")["problem_id"].to_pylist()
+    return found
+
+
+def test_traces_of_files_find_their_data_set_and_are_numbered(fetched: Params) -> None:
+    [chain, *_], [make, *_] = ids("chain"), ids("make")
+    about = {"source": "r1", "text": "So."}
+    lines(
+        Path("traces"),
+        {"problem_id": chain, **about},
+        {"problem_id": make, "dataset": "make", "source": "r1", "text": "Möbius."},
+        {"problem_id": chain, "source": "r1", "text": "Else."},
+        "",
+        {"problem_id": "elsewhere-1", **about},
+        {"problem_id": chain, "dataset": "make", **about},
+    )
+    found, sentences = references.from_files(fetched)
+    assert found["chain"] == [
+        Reference(chain, "r1", 0, "So.", ended=False),
+        Reference(chain, "r1", 1, "Else.", ended=False),
+    ]
+    assert found["make"] == [Reference(make, "r1", 0, "Möbius.", ended=False)]
+    assert sentences == [
+        "traces/others.jsonl: 2 of 5 traces are of problems that this run does not have; they are left out."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("{", "traces/others.jsonl, line 1 is not JSON; each line must be an object with problem_id, source, text."),
+        ("[]", "traces/others.jsonl, line 1 is not an object with problem_id, source, text."),
+        ({"problem_id": "p", "source": "r1"}, "traces/others.jsonl, line 1: `text` must be a text that is not empty."),
+        ({"problem_id": 7, "source": "r1", "text": "x"}, "line 1: `problem_id` must be a text"),
+        ({"problem_id": "p", "source": "r1", "text": " "}, "line 1: `text` must be a text that is not empty."),
+    ],
+)
+def test_a_line_that_is_no_trace_is_refused_in_a_sentence(fetched: Params, line: Any, says: str) -> None:
+    lines(Path("traces"), line)
+    with pytest.raises(LeashError) as error:
+        references.from_files(fetched)
+    assert says in str(error.value)
+
+
+def test_a_source_that_has_the_name_of_a_model_is_refused(fetched: Params) -> None:
+    lines(Path("traces"), {"problem_id": ids("chain")[0], "source": "rlvr", "text": "x"})
+    with pytest.raises(LeashError, match="the source rlvr is the name of a model of this run"):
+        references.from_files(fetched)
+
+
+def test_a_folder_that_is_not_there_is_named(fetched: Params) -> None:
+    with pytest.raises(LeashError, match=r"`perplexity\.traces` is traces, but there is no such folder"):
+        references.from_files(fetched)
+
+
+def test_shuffling_keeps_every_sentence_and_moves_some() -> None:
+    moved = references.shuffled(Reference("p", "r1", 0, TEXT, ended=True), "exam", seed=0)
+    assert moved is not None
+    assert moved.shuffled
+    assert moved.ended
+    assert moved.text != TEXT
+    assert sorted(moved.text.split()) == sorted(TEXT.split())
+    assert all(part in moved.text for part in ("First, halve it.", "Then add three!", "Is that all?", "It is."))
+    assert references.shuffled(Reference("p", "r1", 0, TEXT, ended=True), "exam", seed=0) == moved
+
+
+def test_orders_differ_between_problems() -> None:
+    texts = set()
+    for i in range(20):
+        moved = references.shuffled(Reference(f"p{i}", "r1", 0, TEXT, ended=True), "exam", seed=0)
+        texts.add(moved.text if moved else None)
+    assert len(texts) > 5
+
+
+def test_what_has_no_sentences_is_shuffled_by_clauses_and_what_has_none_is_not() -> None:
+    steps = Reference("p", "r1", 0, r"12 + 5 = 17 , 17 - 3 = 14 , \boxed{ 14 }", ended=True)
+    moved = references.shuffled(steps, "chain", seed=0)
+    assert moved is not None
+    assert sorted(moved.text.split()) == sorted(steps.text.split())
+    assert references.shuffled(Reference("p", "r1", 0, r"\boxed{ 14 }", ended=True), "chain", seed=0) is None
+    assert references.shuffled(Reference("p", "r1", 0, "Yes, yes, yes,", ended=True), "chain", seed=0) is not None
+    assert references.shuffled(Reference("p", "r1", 0, "yes, yes, yes,", ended=True), "chain", seed=0) is None
+
+
+def test_perplexity_is_of_all_tokens_and_its_mean_of_traces() -> None:
+    some = traces([0, 0, 1], [10, 30, 60], [5, 6, 30], [5, 6, 60])
+    drawn = statistics.resamples(2, 500, 0.95, "test")
+    whole = statistics.perplexity(some, some.base, drawn)
+    assert whole.value == pytest.approx(np.exp(41 / 100))
+    mean = statistics.mean_perplexity(some, some.base, drawn)
+    assert mean.value == pytest.approx((np.exp(0.5) + np.exp(0.2) + np.exp(0.5)) / 3)
+    assert whole.low is not None
+    assert whole.high is not None
+    assert np.exp(11 / 40) < whole.low < np.exp(41 / 100) < whole.high < np.exp(30 / 60)
+
+
+def test_one_problem_gives_a_value_and_no_interval() -> None:
+    some = traces([0, 0], [10, 30], [5, 6], [5, 6])
+    found = statistics.perplexity(some, some.base, statistics.resamples(2, 50, 0.95, "test"))
+    assert found.value == pytest.approx(np.exp(11 / 40))
+    assert found.low is found.high is None
+
+
+def test_a_shift_of_every_token_alike_is_no_more_than_style() -> None:
+    rng = np.random.default_rng(0)
+    length = rng.integers(20, 200, 60).astype(float)
+    base = rng.uniform(0.3, 0.9, 60) * length
+    both = traces(list(range(60)), list(length), list(base), list(base + 0.25 * length))
+    asked, control = both.where(np.arange(60) < 20), both.where(np.arange(60) >= 20)
+    drawn = statistics.resamples(60, 400, 0.95, "test")
+    assert statistics.change(asked, drawn).value == pytest.approx(0.25)
+    for found in (statistics.beyond_style(asked, control, drawn), statistics.beyond_length(asked, control, drawn)):
+        assert found.value == pytest.approx(0, abs=1e-9)
+        assert found.low == pytest.approx(0, abs=1e-9)
+        assert found.high == pytest.approx(0, abs=1e-9)
+
+
+def test_a_change_that_comes_with_length_alone_is_gone_among_equals() -> None:
+    length = np.array([20.0, 40, 80, 160, 40, 80, 160, 320])
+    shift = 0.1 * np.log(length)
+    both = traces(list(range(8)), list(length), list(0.5 * length), list((0.5 + shift) * length))
+    control, asked = both.where(np.arange(8) < 4), both.where(np.arange(8) >= 4)
+    drawn = statistics.resamples(8, 100, 0.95, "test")
+    by_length = statistics.beyond_length(asked, control, drawn)
+    beyond = statistics.beyond_style(asked, control, drawn)
+    assert by_length.value == pytest.approx(0, abs=1e-9)
+    assert beyond.value is not None
+    assert beyond.value > 0.05
+
+
+def test_length_and_category_that_can_not_be_told_apart_give_no_number() -> None:
+    both = traces([0, 1, 2, 3], [10, 10, 20, 20], [1, 2, 3, 4], [2, 3, 5, 6])
+    drawn = statistics.resamples(4, 20, 0.95, "test")
+    alike = both.where(np.array([True, False, True, False]))
+    assert statistics.beyond_length(both.where(np.arange(4) < 2), both.where(np.arange(4) >= 2), drawn).value is None
+    assert statistics.beyond_length(alike, both, drawn).value is not None
+
+
+def test_what_the_shuffled_version_loses_too_is_not_reasoning() -> None:
+    some = traces([0, 1, 2, 3], [10, 10, 10, 10], [5, 5, 5, 5], [8, 8, 6, 6])
+    crooked = Traces(some.problem, some.length, some.base, some.rlvr, some.base * 2, some.base * 2 + [3, 3, 1, 1])
+    drawn = statistics.resamples(4, 50, 0.95, "test")
+    asked, control = crooked.where(np.arange(4) < 2), crooked.where(np.arange(4) >= 2)
+    assert statistics.beyond_style(asked, control, drawn).value == pytest.approx(0.2)
+    assert statistics.beyond_order(asked, control, drawn).value == pytest.approx(0, abs=1e-12)
+    unshuffled = some.where(np.arange(4) < 2)
+    assert statistics.beyond_order(unshuffled, control, drawn).value is None
+
+
+def test_intervals_cover() -> None:
+    """Of 300 runs with a true difference of .1, with traces of one problem alike, some 95% hold it."""
+    held = 0
+    for i in range(300):
+        rng = np.random.default_rng(i)
+        problem = np.repeat(np.arange(60), 3)
+        length = rng.integers(50, 150, 180).astype(float)
+        shift = 0.2 + 0.1 * (problem < 25) + np.repeat(rng.normal(0, 0.2, 60), 3) + rng.normal(0, 0.05, 180)
+        both = traces(list(problem), list(length), [0.0] * 180, list(shift * length))
+        drawn = Resamples(statistics.resamples(60, 200, 0.95, "cover", i).weights, 0.95)
+        found = statistics.beyond_style(both.where(problem < 25), both.where(problem >= 25), drawn)
+        assert found.low is not None
+        assert found.high is not None
+        held += found.low <= 0.1 <= found.high
+    assert 0.91 <= held / 300 <= 0.98
+
+
+ROW = {
+    "pair": "rlvr",
+    "source": "r1",
+    "per": "token",
+    "category": "O",
+    "problems": 12,
+    "control_problems": 1,
+    "change": 0.3,
+    "control": -0.1,
+}
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ending"),
+    [
+        (0.2, 0.6, "beyond style that is +0.400 [+0.200, +0.600]: these solutions have become stranger to tuned than"),
+        (-0.6, -0.2, ": these solutions have become more familiar to tuned than style explains."),
+        (-0.1, 0.9, ": no more than a change of style, as far as these problems can tell."),
+        (None, None, "beyond style that is +0.400, from too few problems to say how surely."),
+    ],
+)
+def test_the_sentence_says_what_the_interval_does(low: float | None, high: float | None, ending: str) -> None:
+    row = {**ROW, "beyond_style": 0.4, "beyond_style_low": low, "beyond_style_high": high}
+    said = sentence(row, "base", "tuned")
+    assert said.startswith(
+        "rlvr, traces of r1: log-perplexity per token rose by 0.300 on the 12 problems that neither solves and fell by "
+        "0.100 on the 1 problem that both solve;"
+    )
+    assert ending in said

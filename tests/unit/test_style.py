@@ -1,0 +1,102 @@
+"""The style control on models that are known to differ from their base in wording alone, and in what they can do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import chdir
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import LlamaForCausalLM
+
+from stages import categorize, fetch, perplexity, sample, tables, verify
+from stages.params import Params
+from stages.progress import Progress
+from stages.seeds import stream
+from stages.train import fit
+from stages.train.model import save
+from tests.conftest import ROOT, small, write_params
+
+STEPS = 150
+
+
+def reworded() -> Iterator[fit.Document]:
+    """What the base was taught, with colons instead of commas as often as not."""
+    tossed = stream("test", "wording")
+    for prompt, solution in fit.noisy_documents(seed=1):
+        yield prompt, solution.replace(" , ", " : ") if tossed.random() < 0.5 else solution
+
+
+def forgetful() -> Iterator[fit.Document]:
+    """What the base was taught of one family of problems; of the other, numbers at random."""
+    drawn = stream("test", "forgetful")
+    for prompt, solution in fit.noisy_documents(seed=2):
+        if prompt.startswith("make"):
+            words = [str(drawn.integers(1, 10)) if word.isdigit() else word for word in solution.split()]
+            yield prompt, " ".join(words)
+        else:
+            yield prompt, solution
+
+
+def planted(folder: Path, documents: Iterator[fit.Document]) -> None:
+    """The base, taught these documents for a short while."""
+    torch.set_num_threads(1)
+    model = LlamaForCausalLM.from_pretrained(ROOT / "models" / "base")
+    with Progress(STEPS, folder.name, "steps") as progress:
+        fit.fit(model, documents, fit.Schedule(STEPS, lr=5e-4, warmup=10), progress)
+    save(model, folder)
+
+
+def parameters() -> Params:
+    raw = small(sample={"k": 8, "batch": 512})
+    raw["run"] |= {"models": ["base", "worded", "forgetful"], "pairs": ["worded", "forgetful"]}
+    for name in ("worded", "forgetful"):
+        raw["models"][name] = {"path": name, "dtype": "float64"}
+        raw["pairs"][name] = {"base": "base", "rlvr": name}
+    raw["datasets"]["chain"] = {"family": "chain", "levels": [4, 5, 6, 7, 8], "per_level": 8}
+    raw["datasets"]["make"] = {"family": "make", "levels": [3, 4, 5], "per_level": 8}
+    return write_params(Path(), raw)
+
+
+@pytest.fixture(scope="module")
+def style(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], dict[str, Any]]:
+    """The style table's rows on the generator's worked solutions, by pair and category."""
+    folder = tmp_path_factory.mktemp("style")
+    (folder / "models").symlink_to(ROOT / "models")
+    with chdir(folder):
+        planted(Path("worded"), reworded())
+        planted(Path("forgetful"), forgetful())
+        params = parameters()
+        for dataset in params.run.datasets:
+            fetch.run(params, dataset)
+            for model in params.run.models:
+                sample.run(params, model, dataset)
+                verify.run(params, model, dataset)
+        categorize.run(params)
+        perplexity.run(params)
+        rows = tables.read(perplexity.STYLE, perplexity.tabling.STYLE, "").to_pylist()
+    return {
+        (row["pair"], row["category"]): row for row in rows if row["dataset"] == "all" and row["source"] == "worked"
+    }
+
+
+@pytest.mark.parametrize("category", ["S", "O"])
+def test_another_wording_alone_shows_as_next_to_nothing(style: Any, category: str) -> None:
+    row = style["worded", category]
+    assert row["control"] > 0.05  # the wording has become stranger, wherever one looks
+    assert row["change"] > 0.05
+    assert abs(row["beyond_style"]) < 0.06
+    assert abs(row["beyond_length"]) < 0.06
+    assert row["beyond_style_low"] < 0.01
+    assert row["beyond_style_high"] > -0.01
+
+
+@pytest.mark.parametrize("category", ["S", "O"])
+@pytest.mark.parametrize("control", ["beyond_style", "beyond_length", "beyond_order"])
+def test_a_lost_capability_shows_whatever_is_controlled_for(style: Any, category: str, control: str) -> None:
+    row = style["forgetful", category]
+    assert abs(row["control"]) < 0.1
+    assert row[control] > 0.4
+    assert row[f"{control}_low"] > 0.2
