@@ -193,9 +193,9 @@ def test_ray_that_is_not_installed_is_a_sentence(monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
-    """Ray on this machine, with room for two workers."""
+    """Ray on this machine, with room for two workers, whatever cluster another test has at the same time."""
     ray = pytest.importorskip("ray", reason="Ray is not installed")
-    ray.init(num_cpus=2, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+    ray.init("local", num_cpus=2, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
     try:
         yield
     finally:
