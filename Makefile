@@ -12,8 +12,9 @@ repro: $(VENV)/.installed
 	dvc repro
 	@leash report --show
 
+# In the order they are collected, the long files of tests/functional come first: neither worker waits for the other.
 test: lint
-	pytest -m 'not vllm' -n 2 --dist loadfile
+	pytest -m 'not vllm' -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.installed
 	ruff check .

@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from stages import tables
 from stages.errors import LeashError
-from stages.fetch.benchmarks import usual_instruction
 from stages.params import Asking, Params
 
 if TYPE_CHECKING:
@@ -78,6 +77,8 @@ class Prompt:
 def asking(params: Params, model: str, dataset: str) -> Asking:
     """How this model is asked the questions of this data set: the model's own word first, then the data set's, then
     the instruction that the data set's family usually comes with."""
+    from stages.fetch.benchmarks import usual_instruction
+
     first, second = params.models[model], params.datasets[dataset]
     third = Asking(chat=False, instruction=usual_instruction(second.family))
     said = (first, second, third)

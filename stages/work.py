@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import count
 from multiprocessing.connection import wait as wait_for
+from multiprocessing.context import ForkServerContext
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
@@ -33,19 +34,19 @@ Unit = TypeVar("Unit")
 Result = TypeVar("Result")
 Prepared = TypeVar("Prepared")
 
+_expected: dict[str, None] = {}  # modules, each once and in the order they were named
 _prepared: Callable[[], Any]  # in a worker process: what it holds, made when it is first asked for
 
 
 @dataclass(frozen=True)
 class Crew:
     """Who does the work: so many workers, each with `at_once` units at a time. Workers are processes; one that takes
-    several units at once is this process itself, with threads or, `stepping`, without. `preload` names modules worth
-    importing only once. With `ray`, workers are actors on a cluster, each with so many GPUs."""
+    several units at once is this process itself, with threads or, `stepping`, without. With `ray`, workers are actors
+    on a cluster, each with so many GPUs."""
 
     workers: int = 1
     at_once: int = 1
     stepping: bool = False
-    preload: tuple[str, ...] = ()
     ray: Ray | None = None
     gpus: int = 0
 
@@ -62,8 +63,25 @@ class Crew:
 
 
 def crew(params: Params, preload: tuple[str, ...] = ()) -> Crew:
-    """The workers of this run for work that goes on in processes of one thread."""
-    return Crew(params.run.workers, preload=preload, ray=params.ray if params.run.on == "ray" else None)
+    """The workers of this run for work that goes on in processes of one thread, which need these modules."""
+    if params.run.on == "ray":
+        return Crew(params.run.workers, ray=params.ray)
+    expect(preload)
+    return Crew(params.run.workers)
+
+
+def expect(modules: Iterable[str]) -> None:
+    """Say early which modules worker processes will need and take long to import: see `forked`."""
+    _expected.update(dict.fromkeys(modules))
+
+
+def forked() -> ForkServerContext:
+    """Where the worker processes of this machine come from, whoever wants them. A server starts with the first of them
+    and imports, once for all, what is expected by then; each is forked from it, and has its environment."""
+    os.environ["OMP_NUM_THREADS"] = "1"  # several processes of one thread each beat one process of several threads
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(_expected))
+    return context
 
 
 def spread(
@@ -114,11 +132,7 @@ class Feed(Generic[Unit]):
 def over_processes(
     feed: Feed[Unit], prepare: Callable[[], Prepared], act: Callable[[Prepared, Unit], Result], crew: Crew
 ) -> Iterator[tuple[Unit, Result]]:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(list(crew.preload))
-    # Inherited by the workers: several processes of one thread each beat one process of several threads.
-    os.environ["OMP_NUM_THREADS"] = "1"
-    with ProcessPoolExecutor(crew.workers, context, initializer=_begin, initargs=(prepare,)) as pool:
+    with ProcessPoolExecutor(crew.workers, forked(), initializer=_begin, initargs=(prepare,)) as pool:
         running: dict[Future[Result], Unit] = {}
         try:
             while True:

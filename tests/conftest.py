@@ -11,6 +11,7 @@ from ruamel.yaml import YAML
 
 from stages import params as parameters
 from stages import progress
+from stages.work import expect
 
 ROOT = Path(__file__).parent.parent
 yaml = YAML(typ="safe", pure=True)
@@ -36,6 +37,12 @@ def write_params(folder: Path, raw: dict[str, Any]) -> parameters.Params:
     with (folder / "params.yaml").open("w") as file:
         yaml.dump(raw, file)
     return parameters.load(folder / "params.yaml")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Where models will be at work, torch is imported once for the worker processes of all tests."""
+    if any("project" in getattr(item, "fixturenames", ()) for item in session.items):
+        expect(["stages.sample.torch_engine", "stages.scoring.scorer"])
 
 
 @pytest.fixture(autouse=True)

@@ -34,7 +34,7 @@ from types import TracebackType
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from stages.errors import LeashError
-from stages.work import Feed
+from stages.work import Feed, expect, forked
 
 GRACE = 1.0  # seconds between the alarm and the kill
 AGAIN = 0.25  # seconds between alarms, for libraries that swallow the first
@@ -72,7 +72,7 @@ class Worker(Generic[Item]):
     """A worker as its owner sees it: the items it has by their number, and how many it should get next."""
 
     def __init__(self, job: Job[Item, Any], timeout: float, memory: int, preload: Sequence[str]) -> None:
-        context = multiprocessing.get_context("forkserver")
+        context = forked()
         self.pipe, theirs = context.Pipe()
         # The number of the item at hand and the moment at which patience ends: no message needs to be read for them.
         self._at_hand = context.RawArray("d", [NOBODY, math.inf])
@@ -130,7 +130,7 @@ class Pool(Generic[Item, Result]):
         self, job: Job[Item, Result], *, workers: int, timeout: float, memory: int, preload: Sequence[str] = ()
     ) -> None:
         self._job, self._most = job, workers
-        multiprocessing.get_context("forkserver").set_forkserver_preload([__name__, *preload])
+        expect([__name__, *preload])
         self._hire: Callable[[], Worker[Item]] = lambda: Worker(job, timeout, memory, preload)
         self._workers: list[Worker[Item]] = []
         self._again: deque[Item] = deque()

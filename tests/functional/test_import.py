@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from tests.conftest import small, write_params
-from tests.functional.test_dag import new_repo, ran, shell
+from tests.functional.conftest import shell
+from tests.functional.test_dag import new_repo, ran
 
 GOLD = {"What is 1 + 1?": "2", "What is 2 + 2?": "4", "What is 3 + 3?": "6", "What is 4 + 4?": "8"}
 K = 4
@@ -36,8 +37,8 @@ def categories(folder: Path) -> list[tuple[str, int, int]]:
     return [(row["category"], row["c_base"], row["c_rlvr"]) for row in rows]
 
 
-def test_an_imported_pair_goes_through_the_dag(tmp_path: Path) -> None:
-    folder = new_repo(tmp_path)
+def test_an_imported_pair_goes_through_the_dag(prepared: Path, tmp_path: Path) -> None:
+    folder = new_repo(prepared, tmp_path)
     write_params(folder, parameters(K))
     for model, hits in {"mine": (4, 1, 0, 0), "tuned": (4, 0, 2, 0)}.items():
         write(folder / f"{model}.jsonl", dict(zip(GOLD, hits, strict=True)))

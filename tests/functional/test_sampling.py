@@ -1,10 +1,12 @@
 """Sampling that is killed, stopped, starved of disk or of nodes: the finished table is the undisturbed one's.
 
-Each test runs the real `leash sample` on the embedded base model and compares with one run that nobody disturbed.
+Each test disturbs the real `leash sample` on the embedded base model, goes on with what it left, and compares with one
+run that nobody disturbed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -19,8 +21,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from stages import fetch, sample, seeds
 from stages import params as parameters
-from stages import seeds
 from stages.sample.ledger import Ledger
 from tests.conftest import ROOT, small, write_params
 
@@ -32,14 +34,19 @@ KILLS = 20
 
 
 def new_project(folder: Path, k: int = K, batch: int = 256, **changes: dict[str, Any]) -> Path:
-    """24 problems, in units of a fraction of a second."""
     folder.mkdir()
     (folder / "models").symlink_to(ROOT / "models")
+    params = ask(folder, k, batch, **changes)
+    with contextlib.chdir(folder):
+        fetch.run(params, "make")
+    return folder
+
+
+def ask(folder: Path, k: int, batch: int = 256, **changes: dict[str, Any]) -> parameters.Params:
+    """k samples of 24 problems, in units of a fraction of a second."""
     raw = small(sample={"k": k, "batch": batch}, **changes)
     raw["datasets"]["make"]["per_level"] = 4
-    write_params(folder, raw)
-    subprocess.run([sys.executable, "-m", "stages.cli", "fetch", "make"], cwd=folder, check=True, capture_output=True)
-    return folder
+    return write_params(folder, raw)
 
 
 def rows(folder: Path, k: int = K) -> list[dict[str, Any]]:
@@ -59,8 +66,9 @@ def held(folder: Path) -> int:
 
 
 def sampled(folder: Path) -> None:
-    done = subprocess.run(COMMAND, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    """Draw what is missing, by workers of this process: torch is imported once for all of them."""
+    with contextlib.chdir(folder):
+        sample.run(parameters.load(), "base", "make")
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +99,9 @@ def wait_for_a_part(process: subprocess.Popen[str], folder: Path) -> None:
     """Until the run has written something; it must not end before."""
     before = parts(folder)
     while parts(folder) <= before:
-        assert process.poll() is None, process.communicate()[1]
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=0.02)
+            pytest.fail(process.communicate()[1])
 
 
 def test_twenty_kills_at_random_moments_change_nothing(undisturbed: Path, tmp_path: Path) -> None:
@@ -118,7 +128,7 @@ def test_twenty_kills_at_random_moments_change_nothing(undisturbed: Path, tmp_pa
 
 
 def test_workers_do_not_outlive_the_run_that_wanted_them(tmp_path: Path) -> None:
-    folder = new_project(tmp_path / "orphans", FEWER)
+    folder = new_project(tmp_path / "orphans")
     process = started(folder)
     wait_for_a_part(process, folder)
     process.kill()
@@ -127,7 +137,7 @@ def test_workers_do_not_outlive_the_run_that_wanted_them(tmp_path: Path) -> None
 
 
 def test_sigterm_ends_cleanly_and_the_run_goes_on(undisturbed: Path, tmp_path: Path) -> None:
-    folder = new_project(tmp_path / "preempted", FEWER, batch=64)
+    folder = new_project(tmp_path / "preempted", batch=64)
     process = started(folder)
     wait_for_a_part(process, folder)
     process.terminate()
@@ -137,7 +147,8 @@ def test_sigterm_ends_cleanly_and_the_run_goes_on(undisturbed: Path, tmp_path: P
         "leash: stopped by SIGTERM; what was finished is kept: run the command again to go on."
     )
     assert "Traceback" not in said
-    assert 0 < held(folder) < 24 * FEWER
+    assert 0 < held(folder) < 24 * K
+    ask(folder, FEWER)
     sampled(folder)
     assert rows(folder) == rows(undisturbed, FEWER)
 
@@ -194,8 +205,6 @@ def three_nodes() -> Iterator[Any]:
 def test_a_node_killed_while_sampling_costs_its_units_and_nothing_else(
     undisturbed: Path, tmp_path: Path, three_nodes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from stages import sample
-
     cluster, nodes = three_nodes
     run = {"models": ["base", "rlvr"], "pairs": ["rlvr"], "on": "ray"}
     folder = new_project(tmp_path / "cluster", FEWER, batch=64, run=run, ray={"address": cluster.address})

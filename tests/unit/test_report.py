@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ from stages.cli import main
 from stages.errors import LeashError
 from stages.params import Params
 from stages.report import figures
-from tests.conftest import small, write_params
+from tests.conftest import ROOT, small, write_params
 
 TABLES = ("metrics", "intervals", "answers", "pass_at_k", "comparison", "paired", "perplexity", "entropy")
 FIGURES = ("pass_at_k", "support_map", "categories", "comparison", "perplexity", "entropy")
@@ -65,13 +68,50 @@ def reported(params: Params) -> tuple[dict[str, Any], list[str]]:
     return json.loads(Path("reports/metrics.json").read_text())["rlvr"], sentences
 
 
-def test_an_adaptive_run_is_reported_as_the_full_one_would_be(project: Params) -> None:
-    """The full run is on disk; categories are its own, and what an early stop leaves unknown is a dash."""
-    sampled(project)
-    full, sentences = reported(project)
-    assert sentences == []
-    params = write_params(Path(), small(sample={"k": 16, "stop_after": 1}))
-    metrics, sentences = reported(params)
+@dataclass(frozen=True)
+class Finished:
+    """A run and its report, for tests to look at or to go on from in a copy."""
+
+    folder: Path
+    metrics: dict[str, Any]
+    sentences: list[str]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """The full run."""
+    folder = tmp_path_factory.mktemp("full")
+    (folder / "models").symlink_to(ROOT / "models")
+    params = write_params(folder, small())
+    with contextlib.chdir(folder):
+        sampled(params)
+        return Finished(folder, *reported(params))
+
+
+@pytest.fixture(scope="module")
+def stopped(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """The full run is on disk, and every problem stops at its first hit."""
+    folder = tmp_path_factory.mktemp("stopped") / "run"
+    shutil.copytree(finished.folder, folder, symlinks=True)
+    params = write_params(folder, small(sample={"k": 16, "stop_after": 1}))
+    with contextlib.chdir(folder):
+        return Finished(folder, *reported(params))
+
+
+@pytest.fixture
+def full(finished: Finished, project: Params) -> dict[str, Any]:
+    """The metrics of the full run, a copy of which is the working directory."""
+    shutil.copytree(finished.folder, Path(), symlinks=True, dirs_exist_ok=True, ignore=lambda *_: {"models"})
+    return finished.metrics
+
+
+def test_an_adaptive_run_is_reported_as_the_full_one_would_be(
+    finished: Finished, stopped: Finished, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Categories are those of the full run, and what an early stop leaves unknown is a dash."""
+    monkeypatch.chdir(stopped.folder)
+    full, metrics, sentences = finished.metrics, stopped.metrics, stopped.sentences
+    assert finished.sentences == []
     assert [metrics[name] for name in "kPESO"] == [full[name] for name in "kPESO"]
     assert metrics["rlvr_pass@16"] == full["rlvr_pass@16"]
     assert metrics["base_token_entropy"] is metrics["rlvr_answer_entropy"] is None
@@ -83,9 +123,7 @@ def test_an_adaptive_run_is_reported_as_the_full_one_would_be(project: Params) -
     assert "stopped early" in Path("reports/index.html").read_text()
 
 
-def test_a_floor_brings_the_entropies_of_the_full_run_back(project: Params) -> None:
-    sampled(project)
-    full, _ = reported(project)
+def test_a_floor_brings_the_entropies_of_the_full_run_back(full: dict[str, Any]) -> None:
     metrics, sentences = reported(write_params(Path(), small(sample={"k": 16, "stop_after": 1, "floor": 4})))
     assert sentences == []
     for name in ("base_token_entropy", "rlvr_token_entropy", "base_answer_entropy", "rlvr_answer_entropy"):
@@ -122,10 +160,8 @@ def test_too_few_samples_for_entropies_get_the_way_out(
     assert done.stdout.endswith("0 samples scored.\n")
 
 
-def test_models_without_weights_have_everything_but_scores(project: Params) -> None:
+def test_models_without_weights_have_everything_but_scores(full: dict[str, Any]) -> None:
     """Imported completions: categories, pass@k and answer entropies, and empty tables of what only weights can say."""
-    sampled(project)
-    full, _ = reported(project)
     params = write_params(Path(), small(**IMPORTED))
     metrics, sentences = reported(params)
     assert "; give `models.base" in sentences[0]
@@ -143,8 +179,8 @@ def test_models_without_weights_have_everything_but_scores(project: Params) -> N
     assert tables.read(tables.entropy_path("rlvr", "make"), tables.ENTROPY, "").num_rows == 0
 
 
-def test_weights_on_one_side_only(project: Params) -> None:
-    sampled(project)
+@pytest.mark.usefixtures("full")
+def test_weights_on_one_side_only() -> None:
     raw = small()
     raw["models"]["rlvr"] = {"engine": "import"}
     metrics, _ = reported(write_params(Path(), raw))
@@ -171,10 +207,10 @@ def test_a_problem_without_a_mass_has_its_place_on_the_map() -> None:
     assert figures.place({**row, "mass_base": 0.0, "low_base": 0.0}, "base", floor=0.5 / 1024) == 0.5 / 1024
 
 
-def test_the_headline_says_how_sure_it_is(project: Params) -> None:
+def test_the_headline_says_how_sure_it_is(finished: Finished, monkeypatch: pytest.MonkeyPatch) -> None:
     """Intervals, what no change would give, and the one factor: in the headline, on the page and in the metrics."""
-    sampled(project)
-    metrics, _ = reported(project)
+    monkeypatch.chdir(finished.folder)
+    metrics = finished.metrics
     ends = metrics["intervals"]["SRR"]
     assert 0 <= ends["low"] <= metrics["SRR"] <= ends["high"] <= 1
     assert metrics["half"]["k"] == 8
@@ -188,17 +224,17 @@ def test_the_headline_says_how_sure_it_is(project: Params) -> None:
     assert Path("reports/tables/intervals.csv").read_text().count("\n") == 1 + 3 * 4
 
 
-def test_where_nothing_can_be_said_of_sharpening_the_page_says_why(project: Params) -> None:
-    sampled(project)
-    metrics, _ = reported(write_params(Path(), small(sample={"k": 16, "stop_after": 1})))
-    assert metrics["tilt"] == {"odds_ratio": None}
+def test_where_nothing_can_be_said_of_sharpening_the_page_says_why(
+    stopped: Finished, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(stopped.folder)
+    assert stopped.metrics["tilt"] == {"odds_ratio": None}
     assert "sharpening" not in report.headline()
     assert "The tilt test needs numbers of samples that were fixed before" in Path("reports/index.html").read_text()
 
 
+@pytest.mark.usefixtures("full")
 def test_a_report_without_its_analysis_says_what_makes_it(project: Params) -> None:
-    sampled(project)
-    reported(project)
     tables.analysis_path("rlvr").unlink()
     with pytest.raises(LeashError, match=r"data/analysis/rlvr.json is not there .* `leash categorize`"):
         report.run(project)

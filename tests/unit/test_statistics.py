@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import combinations, product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +25,7 @@ from stages.categorize.statistics.ratios import ratios, sort
 from stages.categorize.statistics.resampling import interval, weights
 from stages.categorize.statistics.tilt import Tables, tilt
 from stages.params import hits_above as hits_above_of_params
+from tests.conftest import ROOT
 
 EXACT = 1e-9
 
@@ -313,6 +318,18 @@ def test_no_change_leaves_nothing_to_explain() -> None:
 def test_no_finite_factor() -> None:
     n = np.array([10, 10])
     assert tilt(n, np.array([0, 0]), n, np.array([3, 0]), 0.95) is None
+
+
+def test_no_threads_are_started_for_small_matrices() -> None:
+    """They would wait for each other longer than they work: a fit took four times as long with two."""
+    threads = Path("/proc/self/task")
+    if not threads.exists():
+        pytest.skip("threads can't be counted here")
+    script = f"import stages, os, scipy.optimize; print(len(os.listdir({str(threads)!r})))"
+    unset = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=ROOT, env=unset, capture_output=True, text=True, check=True)
+    assert done.stdout == "1\n"
 
 
 def test_extrapolation_finds_the_masses_it_was_made_of() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
 import sys
 import threading
 from collections import deque
@@ -18,16 +19,21 @@ import pytest
 from stages import entropy, fetch, sample, tables, verify
 from stages.errors import LeashError
 from stages.params import Params, Ray
-from stages.work import Crew, spread
-from tests.conftest import small, write_params
+from stages.verify.graders import Asked
+from stages.verify.grading import pool_of
+from stages.work import Crew, expect, spread
+from tests.conftest import ROOT, small, write_params
 
 PROCESSES = Crew(workers=2)
 THREADS = Crew(at_once=3)
 STEPS = Crew(at_once=3, stepping=True)
 ACTORS = Crew(ray=Ray(workers=2))
 STEPPING_ACTORS = Crew(at_once=3, stepping=True, ray=Ray(workers=2))
+GROWN = [(unit, unit * unit) for unit in range(1, 32)]
 HERE = pytest.mark.parametrize("crew", [PROCESSES, THREADS, STEPS], ids=["processes", "threads", "steps"])
 ON_RAY = pytest.mark.parametrize("crew", [ACTORS, STEPPING_ACTORS], ids=["plain", "stepping"])
+
+expect([__name__])  # or every worker would import this file anew
 
 
 class Squares:
@@ -75,8 +81,22 @@ def die_once(_: Squares, mark: Path) -> str:
     os._exit(3)
 
 
-def units_that_wait_for_results(crew: Crew) -> None:
-    """Each result below 32 gives two more units; until it is there, there is nothing to do."""
+def surroundings(_: Squares, module: str) -> tuple[bool, str | None]:
+    """Whether a worker has this module before it asks for it, and how many threads it may use."""
+    return module in sys.modules, os.environ.get("OMP_NUM_THREADS")
+
+
+def after_a_pool(module: str) -> tuple[bool, str | None]:
+    """The surroundings of a worker that expects a module, when the first processes were those of a pool."""
+    expect([module])
+    with pool_of(["exact"], workers=1, timeout=60, memory=512) as pool:
+        assert pool.result((0, Asked("p", "7", ("7",), {})))["correct"]
+    [(_, found)] = spread([module], Squares, surroundings, Crew(workers=1))
+    return found
+
+
+def grown(crew: Crew) -> list[tuple[int, int]]:
+    """Units with their results. Each below 16 gives two more units; until it is there, there is nothing to do."""
     ready, pending = deque([1]), 1
 
     def units() -> Iterator[int | None]:
@@ -89,7 +109,7 @@ def units_that_wait_for_results(crew: Crew) -> None:
         more = [child for child in (2 * unit, 2 * unit + 1) if child < 32]
         ready.extend(more)
         pending += len(more) - 1
-    assert sorted(found) == [(unit, unit * unit) for unit in range(1, 32)]
+    return sorted(found)
 
 
 def taken_ahead(crew: Crew) -> int:
@@ -116,7 +136,7 @@ def test_every_unit_is_done_once(crew: Crew) -> None:
 
 @HERE
 def test_units_may_depend_on_results(crew: Crew) -> None:
-    units_that_wait_for_results(crew)
+    assert grown(crew) == GROWN
 
 
 @pytest.mark.parametrize(("crew", "most"), [(PROCESSES, 4), (THREADS, 3), (STEPS, 3)])
@@ -158,6 +178,13 @@ def test_a_worker_process_that_dies_is_a_sentence() -> None:
         list(spread(range(9), Squares, die, PROCESSES))
 
 
+def test_workers_have_what_was_expected_whoever_came_first() -> None:
+    """In a process of its own: this one may have had workers before."""
+    script = "from tests.unit.test_work import after_a_pool; print(after_a_pool('wave'))"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "(True, '1')\n"
+
+
 def test_ray_that_is_not_installed_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(LeashError, match=r"install it with `pip install 'leash\[ray\]'`\.$"):
@@ -166,9 +193,9 @@ def test_ray_that_is_not_installed_is_a_sentence(monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
-    """Ray on this machine, with room for two workers."""
+    """Ray on this machine, with room for two workers, whatever cluster another test has at the same time."""
     ray = pytest.importorskip("ray", reason="Ray is not installed")
-    ray.init(num_cpus=2, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+    ray.init("local", num_cpus=2, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
     try:
         yield
     finally:
@@ -178,7 +205,7 @@ def cluster() -> Iterator[None]:
 @ON_RAY
 @pytest.mark.usefixtures("cluster")
 def test_ray_does_every_unit_once_and_takes_few_ahead(crew: Crew) -> None:
-    units_that_wait_for_results(crew)
+    assert grown(crew) == GROWN
     assert 1 < taken_ahead(crew) <= 2 * crew.in_flight  # one worker may be ready long before the other
 
 

@@ -1,0 +1,33 @@
+"""What the functional tests share: a repo to copy, and commands that must succeed."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+
+def shell(*command: str, cwd: Path) -> str:
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project's pipeline, code and weights, as git has them, in a repo of its own. Tests work in copies of it."""
+    folder = tmp_path_factory.mktemp("prepared")
+    files = shell("git", "ls-files", "dvc.yaml", "dvc.lock", "stages", "models", ".dvc", ".dvcignore", cwd=ROOT)
+    for name in files.splitlines():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, folder / name)
+    shell("git", "init", "--quiet", cwd=folder)
+    shutil.copy(ROOT / "params.yaml", folder)
+    # The weights in git are those of the recipe in git: a clone skips training. If this fails, the recipe was edited:
+    # run `dvc repro train`, or `dvc commit train` where the edit can't change a weight.
+    assert "up to date" in shell("dvc", "status", "train", cwd=folder)
+    return folder

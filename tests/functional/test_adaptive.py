@@ -1,0 +1,56 @@
+"""A run that stops early, stage after stage, beside the run that draws everything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stages import categorize, entropy, fetch, perplexity, report, sample, verify
+from tests.conftest import ROOT, small, write_params
+from tests.functional.test_dag import rows
+
+COUNTS = ("k", "epsilon", "P", "E", "S", "O", "SRR", "NDR", "SDS", "NSCR")
+ENTROPIES = [f"{role}_{name}" for role in ("base", "rlvr") for name in ("token_entropy", "answer_entropy")]
+Found = tuple[dict[str, Any], list[dict[str, Any]]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Found]:
+    """Runs every stage in a folder, with what is there already; gives the metrics and the completions."""
+
+    def run(name: str, **changes: Any) -> Found:
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        monkeypatch.chdir(folder)
+        if not Path("models").exists():
+            Path("models").symlink_to(ROOT / "models")
+        params = write_params(folder, small(sample={"k": 16, "batch": 64, **changes}, entropy={"samples": 8}))
+        for dataset in params.run.datasets:
+            fetch.run(params, dataset)
+            for model in params.run.models:
+                sample.run(params, model, dataset)
+                verify.run(params, model, dataset)
+        for stage in (categorize, perplexity, entropy, report):
+            stage.run(params)
+        return json.loads(Path("reports/metrics.json").read_text())["rlvr"], rows(Path("data/completions"))
+
+    return run
+
+
+def test_an_adaptive_run_sorts_problems_as_the_full_one_does(run: Callable[..., Found]) -> None:
+    """One hit decides at epsilon 0. Entropies are there once every problem has the samples they are measured on."""
+    full, everything = run("full")
+    early, drawn = run("early", stop_after=1)
+    assert {name: early[name] for name in COUNTS} == {name: full[name] for name in COUNTS}
+    assert [early[name] for name in ENTROPIES] == [None] * 4
+    assert len(drawn) < len(everything)
+    assert all(row in everything for row in drawn)
+
+    floored, more = run("early", stop_after=1, floor=8)
+    assert {name: floored[name] for name in COUNTS} == {name: full[name] for name in COUNTS}
+    assert [floored[name] for name in ENTROPIES] == pytest.approx([full[name] for name in ENTROPIES])
+    assert len(drawn) < len(more) < len(everything)
