@@ -14,17 +14,20 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
 from multiprocessing.connection import wait as wait_for
 from multiprocessing.context import ForkServerContext
 from queue import SimpleQueue
+from types import FrameType
 from typing import Any, Generic, TypeVar
 
 from stages.errors import LeashError
@@ -84,6 +87,25 @@ def forked() -> ForkServerContext:
     return context
 
 
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Hold SIGTERM back for a moment, such as the start of a process, which must get its instructions whole or never be
+    born; it takes effect at the end."""
+    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
+        yield
+        return
+    came: list[tuple[int, FrameType | None]] = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: came.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        if came and callable(before):
+            before(*came[0])
+        elif came and before == signal.SIG_DFL:
+            signal.raise_signal(signal.SIGTERM)
+
+
 def spread(
     units: Iterable[Unit | None],
     prepare: Callable[[], Prepared],
@@ -137,7 +159,9 @@ def over_processes(
         try:
             while True:
                 room = crew.workers * crew.in_flight - len(running)
-                running.update((pool.submit(_act, act, unit), unit) for unit in feed.up_to(room))
+                for unit in feed.up_to(room):
+                    with undisturbed():  # a process may start here
+                        running[pool.submit(_act, act, unit)] = unit
                 if not running:
                     return
                 for future in wait(running, return_when=FIRST_COMPLETED).done:

@@ -27,7 +27,7 @@ from stages.params import Params, ScorerName, Vllm
 from stages.progress import Progress
 from stages.prompts import Prompt, images_of
 from stages.scoring import parts
-from stages.work import Crew, spread
+from stages.work import Crew, expect, spread
 
 if TYPE_CHECKING:
     from stages.scoring.scorer import Scorer
@@ -196,7 +196,9 @@ def crew_for(params: Params, reading: Reading) -> Crew:
     if reading.engine == "vllm":
         settings = params.sample.vllm
         return VllmCrew(at_once=2, stepping=True, ray=ray, gpus=settings.tensor_parallel, settings=settings)
-    return Crew(1 if has_gpu() else params.run.workers, preload=PRELOAD, ray=ray, gpus=1)
+    if not ray:
+        expect(PRELOAD)
+    return Crew(1 if has_gpu() else params.run.workers, ray=ray, gpus=1)
 
 
 def scorable(params: Params) -> list[tuple[str, str]]:

@@ -34,7 +34,7 @@ from types import TracebackType
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from stages.errors import LeashError
-from stages.work import Feed, expect, forked
+from stages.work import Feed, expect, forked, undisturbed
 
 GRACE = 1.0  # seconds between the alarm and the kill
 AGAIN = 0.25  # seconds between alarms, for libraries that swallow the first
@@ -78,7 +78,8 @@ class Worker(Generic[Item]):
         self._at_hand = context.RawArray("d", [NOBODY, math.inf])
         given = (theirs, self._at_hand, job, timeout, memory, tuple(preload))
         self.process = context.Process(target=_serve, args=given, daemon=True)
-        self.process.start()
+        with undisturbed():
+            self.process.start()
         theirs.close()
         self.items: dict[int, Item] = {}
         self.ready = self.busy = False

@@ -21,7 +21,9 @@ def shell(*command: str, cwd: Path) -> str:
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The project's pipeline, code and weights, as git has them, in a repo of its own. Tests work in copies of it."""
     folder = tmp_path_factory.mktemp("prepared")
-    files = shell("git", "ls-files", "dvc.yaml", "dvc.lock", "stages", "models", ".dvc", ".dvcignore", cwd=ROOT)
+    files = shell(
+        "git", "ls-files", "dvc.yaml", "dvc.lock", "stages", "models", "traces", ".dvc", ".dvcignore", cwd=ROOT
+    )
     for name in files.splitlines():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, folder / name)

@@ -36,7 +36,9 @@ def new_repo(prepared: Path, folder: Path) -> Path:
 
 
 def reproduce(folder: Path, **changes: dict[str, Any]) -> list[str]:
-    write_params(folder, small(**changes))
+    """All units, and nobody's traces, which is what the folder in git holds."""
+    asked = {"units": ["problem", "answer", "completion"]} | changes.pop("categorize", {})
+    write_params(folder, small(categorize=asked, perplexity={"traces": "traces"}, **changes))
     return ran(shell("dvc", "repro", cwd=folder))
 
 
@@ -51,7 +53,7 @@ def rows(folder: Path) -> list[dict[str, Any]]:
 def repo(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = new_repo(prepared, tmp_path_factory.mktemp("repo"))
     stages = reproduce(folder)
-    assert stages == ["fetch", "sample", "verify", "categorize", "perplexity", "entropy", "report"]
+    assert stages == ["fetch", "sample", "verify", "mass", "categorize", "perplexity", "entropy", "report"]
     return folder
 
 
@@ -75,7 +77,7 @@ def test_report_is_complete(repo: Path) -> None:
     for name in ("pass_at_k", "support_map", "categories", "comparison", "perplexity", "entropy"):
         for suffix in (".png", ".svg"):
             assert (repo / "reports" / "figures" / name).with_suffix(suffix).stat().st_size > 1000
-    for name in ("metrics", "pass_at_k", "comparison", "perplexity", "entropy"):
+    for name in ("metrics", "pass_at_k", "comparison", "masses", "completions", "perplexity", "style", "entropy"):
         assert (repo / "reports" / "tables" / f"{name}.csv").read_text().count("\n") > 1
         assert (repo / "reports" / "tables" / f"{name}.md").read_text().startswith("| ")
     page = (repo / "reports" / "index.html").read_text()
@@ -153,7 +155,7 @@ def test_another_temperature_is_refused_and_nothing_is_lost(repo: Path) -> None:
 
 def test_query_sees_every_table(repo: Path) -> None:
     write_params(repo, small())
-    names = ("problems", "completions", "verdicts", "support", "perplexity", "entropy")
+    names = ("problems", "completions", "verdicts", "mass", "support", "perplexity", "entropy")
     counted = [f"select '{name}' as name from {name} having count(*) > 0" for name in names]
     said = shell("leash", "query", " union all ".join(counted), cwd=repo)
     assert [name for name in names if name not in said] == []
@@ -171,7 +173,7 @@ def test_a_data_set_of_ones_own_goes_all_the_way(prepared: Path, tmp_path: Path)
     raw["datasets"]["exam"] = {"path": "exam.csv", "question": "problem", "answer": "answer", "grader": "math"}
     write_params(folder, raw)
     output = shell("dvc", "repro", cwd=folder)
-    assert ran(output) == ["fetch", "sample", "verify", "categorize", "perplexity", "entropy", "report"]
+    assert ran(output) == ["fetch", "sample", "verify", "mass", "categorize", "perplexity", "entropy", "report"]
     metrics = json.loads((folder / "reports" / "metrics.json").read_text())["self"]
     assert metrics["P"] == 2
     assert metrics["base_pass@1"] == metrics["rlvr_pass@1"] > 0

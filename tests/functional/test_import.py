@@ -43,7 +43,7 @@ def test_an_imported_pair_goes_through_the_dag(prepared: Path, tmp_path: Path) -
     for model, hits in {"mine": (4, 1, 0, 0), "tuned": (4, 0, 2, 0)}.items():
         write(folder / f"{model}.jsonl", dict(zip(GOLD, hits, strict=True)))
         shell("leash", "import", f"{model}.jsonl", "--model", model, "--dataset", "exam", cwd=folder)
-    stages = ["fetch", "sample", "verify", "categorize", "perplexity", "entropy", "report"]
+    stages = ["fetch", "sample", "verify", "mass", "categorize", "perplexity", "entropy", "report"]
     assert ran(shell("dvc", "repro", cwd=folder)) == stages
     assert categories(folder) == [("P", 4, 4), ("S", 1, 0), ("E", 0, 2), ("O", 0, 0)]
     metrics = json.loads((folder / "reports" / "metrics.json").read_text())["tuned"]
@@ -53,7 +53,7 @@ def test_an_imported_pair_goes_through_the_dag(prepared: Path, tmp_path: Path) -
     # More completions of one model: they are added to those there, and only what hangs on them runs again.
     write(folder / "more.jsonl", dict.fromkeys(GOLD, 1), k=1)
     shell("leash", "import", "more.jsonl", "--model", "tuned", "--dataset", "exam", cwd=folder)
-    assert ran(shell("dvc", "repro", "categorize", cwd=folder)) == ["sample", "verify", "categorize"]
+    assert ran(shell("dvc", "repro", "categorize", cwd=folder)) == ["sample", "verify", "mass", "categorize"]
     write_params(folder, parameters(K + 1))
     shell("leash", "import", "more.jsonl", "--model", "mine", "--dataset", "exam", cwd=folder)
     shell("dvc", "repro", "categorize", cwd=folder)

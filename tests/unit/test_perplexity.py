@@ -22,9 +22,8 @@ TEXT = "First, halve it. Then add three! Is that all? It is."
 
 
 def traces(problem: list[int], length: list[float], base: list[float], rlvr: list[float]) -> Traces:
-    columns = [np.array(values, dtype=float) for values in (length, base, rlvr)]
     none = np.full(len(problem), np.nan)
-    return Traces(np.array(problem), *columns, none, none)
+    return Traces(np.array(problem), np.array(length, float), np.array(base), np.array(rlvr, float), none, none)
 
 
 def lines(folder: Path, *rows: dict[str, Any] | str) -> None:

@@ -89,6 +89,7 @@ def test_logprob_is_that_of_teacher_forcing(engine: TorchEngine) -> None:
     )
     for completion, score in zip(drawn, scores, strict=True):
         assert completion.tokens == score.tokens
+        assert score.nll is not None
         assert completion.logprob == pytest.approx(-score.nll, abs=1e-6)
 
 
