@@ -10,8 +10,9 @@ Images stand where the question marks their place, <image1> for the first, and b
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -138,11 +139,20 @@ def _refuse_loss(prompt: Prompt, text: str, name: str) -> None:
 
 
 def token_ids(prompt: Prompt, tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """A chat template writes its own special tokens; a plain text gets those that its tokenizer adds."""
-    if prompt.images:
-        raise LeashError(f"There are images in the prompt, and {NO_EYES}.")
-    ids: list[int] = tokenizer(rendered(prompt, tokenizer), add_special_tokens=not prompt.chat)["input_ids"]
-    return ids
+    return tokens_of([prompt], tokenizer)[prompt]
+
+
+def tokens_of(prompts: Iterable[Prompt], tokenizer: PreTrainedTokenizerBase) -> dict[Prompt, list[int]]:
+    """The tokens of each prompt. A chat template writes its own special tokens; a plain text gets those that its
+    tokenizer adds."""
+    found: dict[Prompt, list[int]] = {}
+    for chat, alike in groupby(sorted(set(prompts), key=lambda prompt: prompt.chat), key=lambda prompt: prompt.chat):
+        some = list(alike)
+        if any(prompt.images for prompt in some):
+            raise LeashError(f"There are images in the prompt, and {NO_EYES}.")
+        texts = [rendered(prompt, tokenizer) for prompt in some]
+        found.update(zip(some, tokenizer(texts, add_special_tokens=not chat)["input_ids"], strict=True))
+    return found
 
 
 def shown(prompt: Prompt, tokenizer: Templated | None) -> str:

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from stages.prompts import token_ids
+from stages.prompts import tokens_of
 from stages.scoring import TENTHS, Reading, Score, Trace
 from stages.scoring.distribution import Reals, Steps, joined, steps_of
 
@@ -131,7 +131,7 @@ def rows_of(traces: Sequence[Trace], tokenizer: PreTrainedTokenizerBase) -> list
     """The tokens of some traces. After a prompt of none, no step predicts the first token, which then is not scored."""
     if not traces:
         return []
-    asked = {prompt: token_ids(prompt, tokenizer) for prompt in {trace.prompt for trace in traces}}
+    asked = tokens_of((trace.prompt for trace in traces), tokenizer)
     texts = tokenizer([trace.text for trace in traces], add_special_tokens=False)["input_ids"]
     rows = []
     for trace, text in zip(traces, texts, strict=True):

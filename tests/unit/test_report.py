@@ -22,18 +22,9 @@ from stages.report import figures
 from tests.conftest import ROOT, small, write_params
 
 TABLES = (
-    "metrics",
-    "intervals",
-    "answers",
-    "pass_at_k",
-    "comparison",
-    "paired",
-    "masses",
-    "perplexity",
-    "style",
-    "entropy",
+    *("metrics", "intervals", "answers", "pass_at_k", "comparison", "paired", "masses", "completions", "perplexity"),
+    *("style", "entropy", "entropy_intervals", "decoupling", "profile"),
 )
-TABLES += ("entropy_intervals", "decoupling", "profile", "completions")
 FIGURES = ("pass_at_k", "support_map", "categories", "comparison", "perplexity", "entropy")
 IMPORTED: dict[str, Any] = {"models": {"base": {"engine": "import"}, "rlvr": {"engine": "import"}}}
 
