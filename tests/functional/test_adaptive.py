@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stages import categorize, entropy, fetch, perplexity, report, sample, verify
+from stages import categorize, entropy, fetch, mass, perplexity, report, sample, verify
 from tests.conftest import ROOT, small, write_params
 from tests.functional.test_dag import rows
 
@@ -34,7 +34,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Found]
             for model in params.run.models:
                 sample.run(params, model, dataset)
                 verify.run(params, model, dataset)
-        for stage in (categorize, perplexity, entropy, report):
+        for stage in (mass, categorize, perplexity, entropy, report):
             stage.run(params)
         return json.loads(Path("reports/metrics.json").read_text())["rlvr"], rows(Path("data/completions"))
 

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from tokenizers import Tokenizer, pre_tokenizers
+from transformers import LlamaForCausalLM
 
-from stages import fetch, tables
+from stages import categorize, fetch, models, perplexity, tables
 from stages.errors import LeashError
 from stages.params import Params
 from stages.perplexity import references, statistics
 from stages.perplexity.references import Reference
 from stages.perplexity.saying import sentence
 from stages.perplexity.statistics import Resamples, Traces
-from tests.conftest import small, write_params
+from stages.train.model import save
+from tests.conftest import ROOT, small, write_params
 
 TEXT = "First, halve it. Then add three! Is that all? It is."
 
@@ -205,6 +211,108 @@ def test_intervals_cover() -> None:
         assert found.high is not None
         held += found.low <= 0.1 <= found.high
     assert 0.91 <= held / 300 <= 0.98
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Params]:
+    """The embedded pair, and the base under a tokenizer that splits numbers into digits, on problems half of which only
+    the first of each pair solves; one source beside the generator's has a trace beyond the window."""
+    folder = tmp_path_factory.mktemp("measured")
+    (folder / "models").symlink_to(ROOT / "models")
+    with chdir(folder):
+        digits(Path("digits"))
+        raw = small(perplexity={"traces": "traces"})
+        raw["run"] |= {"models": ["base", "rlvr", "digits"], "pairs": ["rlvr", "digits"], "datasets": ["chain"]}
+        raw["models"]["digits"] = {"path": "digits"}
+        raw["pairs"]["digits"] = {"base": "base", "rlvr": "digits"}
+        params = write_params(folder, raw)
+        fetch.run(params, "chain")
+        judged(params)
+        categorize.run(params)
+        lines(
+            folder / "traces",
+            *({"problem_id": name, "source": "wordy", "text": WORDY[i]} for i, name in enumerate(ids("chain")[:2])),
+        )
+        yield params
+
+
+WORDY = ["3 + 4 = 7 , so it is 7 .", "1 , " * 100]
+
+
+def digits(folder: Path) -> None:
+    save(LlamaForCausalLM.from_pretrained(ROOT / "models" / "base"), folder)
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Digits(individual_digits=True)]
+    )
+    tokenizer.save(str(folder / "tokenizer.json"))
+
+
+def judged(params: Params) -> None:
+    """Every model writes the same in all samples; the base is always right, the others on every other problem."""
+    for model in params.run.models:
+        said, verdicts = [], []
+        for number, name in enumerate(ids("chain")):
+            right = model == "base" or number % 2 == 0
+            for i in range(16):
+                key = {"problem_id": name, "sample": i}
+                said.append(
+                    {**key, "text": f"\\boxed{{{{ {number} }}}}", "tokens": 4, "finish": "stop", "logprob": None}
+                )
+                verdicts.append(
+                    {**key, "answer": "1", "answer_class": "1", "correct": right, "score": float(right), "status": "ok"}
+                )
+        place = tables.completions_folder(model, "chain") / "a.parquet"
+        tables.write(place, tables.table(said, tables.COMPLETIONS), tables.COMPLETIONS)
+        place = tables.verdicts_folder(model, "chain") / "a.parquet"
+        tables.write(place, tables.table(verdicts, tables.VERDICTS), tables.VERDICTS)
+
+
+def direct(model: str, question: str, text: str) -> tuple[float, int]:
+    """Negative log-likelihood and tokens by one forward pass with all logits."""
+    network, tokenizer = models.load(models.Weights(model, str(ROOT / "models" / model), None, "float64"))
+    asked = tokenizer(question)["input_ids"]
+    told = [*tokenizer(text, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
+    with torch.inference_mode():
+        steps = network(torch.tensor([asked + told])).logits[0, len(asked) - 1 : -1].log_softmax(-1)
+    return -float(steps.gather(1, torch.tensor(told)[:, None]).sum()), len(told)
+
+
+def test_perplexities_are_those_of_a_direct_computation(measured: Params) -> None:
+    scored, _ = perplexity.run(measured)
+    assert scored > 0
+    assert perplexity.run(measured)[0] == 0
+    rows = tables.read(perplexity.BY_CATEGORY, perplexity.tabling.BY_CATEGORY, "").to_pylist()
+    found = {(row["pair"], row["source"], row["category"]): row for row in rows if row["dataset"] == "chain"}
+    problems = tables.read(tables.problems_path("chain"), tables.PROBLEMS, "").to_pylist()
+    for category, some in (("P", problems[::2]), ("S", problems[1::2])):
+        for source in ("worked", "direct"):
+            row = found["rlvr", source, category]
+            assert (row["problems"], row["per"]) == (2, "token")
+            for role in ("base", "rlvr"):
+                nlls = [direct(role, p["question"], json.loads(p["meta"])["traces"][source]) for p in some]
+                whole = np.exp(sum(nll for nll, _ in nlls) / sum(tokens for _, tokens in nlls))
+                mean = np.mean([np.exp(nll / tokens) for nll, tokens in nlls])
+                assert row[f"perplexity_{role}"] == pytest.approx(whole, abs=1e-5)
+                assert row[f"mean_perplexity_{role}"] == pytest.approx(mean, abs=1e-5)
+                assert row[f"perplexity_{role}_low"] < whole < row[f"perplexity_{role}_high"]
+
+
+def test_models_that_split_texts_otherwise_are_compared_by_bytes_and_long_traces_left_out(measured: Params) -> None:
+    _, sentences = perplexity.run(measured)
+    assert sentences == [
+        f"{model} on chain: 1 of {traces} traces are longer than the model's window and are left out; shorten them, or "
+        f"leave it at that."
+        for model, traces in (("base", 18), ("rlvr", 16), ("digits", 16))
+    ] + [
+        "digits: base and digits split texts into different tokens, so that perplexities per token can't be compared; "
+        "theirs are per byte."
+    ]
+    rows = tables.read(perplexity.BY_CATEGORY, perplexity.tabling.BY_CATEGORY, "").to_pylist()
+    assert {(row["pair"], row["per"]) for row in rows} == {("rlvr", "token"), ("digits", "byte")}
+    [wordy] = [row for row in rows if (row["pair"], row["source"], row["dataset"]) == ("digits", "wordy", "chain")]
+    assert (wordy["traces"], wordy["length"]) == (1, len(WORDY[0]))
+    assert wordy["perplexity_base_low"] is None
 
 
 ROW = {

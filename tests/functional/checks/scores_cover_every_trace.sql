@@ -1,6 +1,9 @@
--- every problem has its reference traces scored by every model, and likelihoods are likelihoods
+-- every problem has both of its generator's solutions scored by every model, the worked one in another order too, and
+-- likelihoods are likelihoods
 select problems.problem_id, perplexity.model
 from problems
 left join perplexity using (dataset, problem_id)
+where source in ('worked', 'direct')
 group by all
-having count(*) <> 2 or min(nll) <= 0 or min(tokens) <= 0
+having count(*) filter (where not shuffled) <> 2 or count(*) filter (where shuffled and source = 'worked') <> 1
+    or min(nll) <= 0 or min(tokens) <= 0 or min(bytes) <= 0
