@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stages.categorize.statistics.arrays import Reals, Truths
-from stages.categorize.statistics.resampling import Weights, weights
-from stages.entropy.statistics import Estimate, mean, share, spearman
+from stages.categorize.statistics.resampling import Estimate, Weights, weights
+from stages.entropy.statistics import mean, share, spearman
 from stages.params import Params
 
 REAL, TEXT, INT = pa.float64(), pa.string(), pa.int32()

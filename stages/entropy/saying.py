@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from stages.entropy.statistics import Estimate
+from stages.categorize.statistics.resampling import Estimate
 
 Row = Mapping[str, Any]
 APART = {

@@ -11,31 +11,13 @@ for both, so that the interval of a mean is as wide as Student's and leans as th
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from stages.categorize.statistics.arrays import Ints, Reals
-from stages.categorize.statistics.resampling import Weights, interval
+from stages.categorize.statistics.resampling import Estimate, Weights, interval, spread
 
 FEW = 10  # problems below which a rank correlation has no interval: by luck alone they may be in perfect order
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A number and its interval; None where there is nothing to say."""
-
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-    @property
-    def sign(self) -> int:
-        """1 or -1 where the interval is above or below 0, else 0."""
-        if self.low is None or self.high is None:
-            return 0
-        return int(self.low > 0) - int(self.high < 0)
 
 
 def mean(
@@ -70,13 +52,6 @@ def spearman(one: Reals, other: Reals, drawn: Weights, confidence: float) -> Est
         return Estimate(value)
     centre, draws = np.arctanh(_inside(value)), np.arctanh(_inside(_correlations(drawn.problems, one, other)))
     return _estimate(value, np.tanh(centre + (draws - centre) * spread(len(one), confidence)), confidence)
-
-
-def spread(problems: int, confidence: float) -> float:
-    """How much wider Student's interval of a mean is than the middle of its draws, were these normal."""
-    tail = (1 - confidence) / 2
-    too_few = stats.t.isf(tail, problems - 1) / stats.norm.isf(tail)
-    return float(too_few * math.sqrt((problems + 1) / (problems - 1)))
 
 
 def _correlations(weights: Reals, one: Reals, other: Reals) -> Reals:

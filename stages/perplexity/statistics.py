@@ -1,6 +1,7 @@
 """Perplexities with intervals, and what is left of their change once style is taken out: pure functions of traces.
 
-Every interval is a Bayesian bootstrap over problems: each problem gets a random weight, and all its traces with it.
+Every interval is a Bayesian bootstrap over problems: each problem gets a random weight, and all its traces with it; it
+is as wide as Student's would be for so few problems.
 
 The style control. A model may find the traces of a source stranger than its base does for no better reason than that
 it was taught another wording. The same source's traces on problems that both models solve are in the same style, and
@@ -21,17 +22,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from stages.categorize.statistics import Ints, Reals, Truths
-from stages.categorize.statistics.resampling import interval
+from stages.categorize.statistics.resampling import Estimate, interval, spread
 from stages.seeds import stream
 
 FEWEST = 2  # problems that an interval is made of
-
-
-@dataclass(frozen=True)
-class Estimate:
-    value: float | None
-    low: float | None = None
-    high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -77,14 +71,20 @@ class Resamples:
         np.add.at(by_problem, traces.problem, values)
         return np.asarray(self.weights @ by_problem)
 
-    def estimate(self, draws: Reals, problems: int) -> Estimate:
-        """The first draw is the value; the others tell how sure it is, if there are problems enough."""
-        value = float(draws[0])
+    def estimate(self, draws: Reals, problems: int, logs: bool = False) -> Estimate:
+        """The first draw is the value; the others tell how sure it is, if there are problems enough. Draws of what is
+        positive are spread as `logs`."""
         if not np.isfinite(draws).all():
-            return Estimate(value if np.isfinite(value) else None)
+            return Estimate(float(draws[0]) if np.isfinite(draws[0]) else None)
+        value, others = float(draws[0]), draws[1:]
         if problems < FEWEST:
             return Estimate(value)
-        low, high = interval(np.array(value), draws[1:], self.confidence)
+        if logs:
+            centre, others = np.log(value), np.log(others)
+            others = np.exp(centre + (others - centre) * spread(problems, self.confidence))
+        else:
+            others = value + (others - value) * spread(problems, self.confidence)
+        low, high = interval(np.array(value), others, self.confidence)
         return Estimate(value, float(low), float(high))
 
 
@@ -96,13 +96,14 @@ def resamples(problems: int, number: int, confidence: float, *names: str | int) 
 def perplexity(traces: Traces, nll: Reals, drawn: Resamples) -> Estimate:
     """Token-weighted: the exponential of the total negative log-likelihood over the total length."""
     log = drawn.sums(traces, nll) / drawn.sums(traces, traces.length)
-    return drawn.estimate(np.exp(log), traces.problems)
+    return drawn.estimate(np.exp(log), traces.problems, logs=True)
 
 
 def mean_perplexity(traces: Traces, nll: Reals, drawn: Resamples) -> Estimate:
     """The mean of the traces' own perplexities."""
     own = np.exp(nll / traces.length)
-    return drawn.estimate(drawn.sums(traces, own) / drawn.sums(traces, np.ones(len(own))), traces.problems)
+    draws = drawn.sums(traces, own) / drawn.sums(traces, np.ones(len(own)))
+    return drawn.estimate(draws, traces.problems, logs=True)
 
 
 def change(traces: Traces, drawn: Resamples) -> Estimate:

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stages.categorize.statistics import Objects
+from stages.categorize.statistics.resampling import Estimate
 from stages.params import Params
 from stages.perplexity import statistics
-from stages.perplexity.statistics import Estimate, Resamples, Traces
+from stages.perplexity.statistics import Resamples, Traces
 from stages.tables import INT, REAL, TEXT
 
 CONTROL = "P"

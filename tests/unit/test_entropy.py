@@ -16,9 +16,9 @@ from scipy import stats
 
 from stages import entropy, fetch, sample, seeds, tables, verify
 from stages.categorize.statistics.arrays import Reals
-from stages.categorize.statistics.resampling import weights
+from stages.categorize.statistics.resampling import Estimate, weights
 from stages.entropy import groups
-from stages.entropy.statistics import Estimate, mean, share, spearman
+from stages.entropy.statistics import mean, share, spearman
 from stages.errors import LeashError
 from stages.params import Params
 from stages.verify.graders import unanswered, unscored

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 from tokenizers import Tokenizer, pre_tokenizers
 from transformers import LlamaForCausalLM
 
@@ -140,7 +141,22 @@ def test_perplexity_is_of_all_tokens_and_its_mean_of_traces() -> None:
     assert mean.value == pytest.approx((np.exp(0.5) + np.exp(0.2) + np.exp(0.5)) / 3)
     assert whole.low is not None
     assert whole.high is not None
-    assert np.exp(11 / 40) < whole.low < np.exp(41 / 100) < whole.high < np.exp(30 / 60)
+    assert 0 < whole.low < np.exp(41 / 100) < whole.high
+
+
+def test_few_problems_are_as_unsure_as_student_has_it() -> None:
+    length, nll = np.full(6, 50.0), np.array([10.0, 20, 15, 30, 12, 25])
+    some = traces(list(range(6)), list(length), list(nll), list(nll))
+    found = statistics.change(traces(list(range(6)), list(length), [0.0] * 6, list(nll)), resampled(6))
+    assert found.low is not None
+    assert found.high is not None
+    student = stats.ttest_1samp(nll / length, 0).confidence_interval(0.95)
+    assert (found.high - found.low) / (student.high - student.low) == pytest.approx(1, abs=0.1)
+    assert statistics.change(some, resampled(6)).value == 0
+
+
+def resampled(problems: int) -> Resamples:
+    return statistics.resamples(problems, 4000, 0.95, "test")
 
 
 def test_one_problem_gives_a_value_and_no_interval() -> None:

@@ -14,14 +14,32 @@ is taken out again.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import stats
 
 from stages.categorize.statistics.arrays import Ints, Reals
 from stages.seeds import stream
 
 SAMPLINGS = 200  # sets of hits drawn anew; more would hardly move a quantile, since each meets other weights
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number and its interval; None where there is nothing to say."""
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def sign(self) -> int:
+        """1 or -1 where the interval is above or below 0, else 0."""
+        if self.low is None or self.high is None:
+            return 0
+        return int(self.low > 0) - int(self.high < 0)
 
 
 @dataclass(frozen=True)
@@ -61,3 +79,10 @@ def interval(value: Reals, draws: Reals, confidence: float) -> tuple[Reals, Real
     tail = (1 - confidence) / 2
     low, high = np.quantile(draws, [tail, 1 - tail], axis=0)
     return np.minimum(low, value), np.maximum(high, value)
+
+
+def spread(problems: int, confidence: float) -> float:
+    """How much wider Student's interval of a mean is than the middle of its draws, were these normal."""
+    tail = (1 - confidence) / 2
+    too_few = stats.t.isf(tail, problems - 1) / stats.norm.isf(tail)
+    return float(too_few * math.sqrt((problems + 1) / (problems - 1)))
