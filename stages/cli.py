@@ -50,6 +50,13 @@ def _stop(*_: object) -> None:
     raise Stopped
 
 
+def _say(scored: int, sentences: list[str], what: str) -> None:
+    """What a stage that scores has to say, and how much it did."""
+    for sentence in sentences:
+        click.echo(sentence, err=True)
+    click.echo(f"{scored:,} {what} scored.")
+
+
 @click.group(cls=Sentences, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="leash")
 def main() -> None:
@@ -158,10 +165,7 @@ def mass(file: Path) -> None:
     """Measure how likely every model is to write each correct completion that was seen."""
     from stages.mass import run
 
-    scored, sentences = run(parameters.load(file))
-    for sentence in sentences:
-        click.echo(sentence, err=True)
-    click.echo(f"{scored:,} completions scored.")
+    _say(*run(parameters.load(file)), "completions")
 
 
 @main.command()
@@ -180,10 +184,7 @@ def perplexity(file: Path) -> None:
     """Score reference solutions under every model."""
     from stages.perplexity import run
 
-    scored, sentences = run(parameters.load(file))
-    for sentence in sentences:
-        click.echo(sentence, err=True)
-    click.echo(f"{scored:,} traces scored.")
+    _say(*run(parameters.load(file)), "traces")
 
 
 @main.command()
@@ -192,10 +193,7 @@ def entropy(file: Path) -> None:
     """Measure token and answer entropy of every model."""
     from stages.entropy import run
 
-    scored, sentences = run(parameters.load(file))
-    for sentence in sentences:
-        click.echo(sentence, err=True)
-    click.echo(f"{scored:,} samples scored.")
+    _say(*run(parameters.load(file)), "samples")
 
 
 @main.command()

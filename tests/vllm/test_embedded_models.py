@@ -5,7 +5,6 @@ Run by `make test-vllm` in an environment of its own, with vLLM's CPU build.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,15 +32,8 @@ LEVEL = 0.001  # of all tests on a model together
 SETTINGS = Vllm(max_model_len=128, eager=True)
 
 
-@pytest.fixture(scope="module", params=["base", "rlvr"])
-def weights(request: pytest.FixtureRequest) -> models.Weights:
-    return models.Weights(request.param, str(ROOT / "models" / request.param), None, "float32")
-
-
 @pytest.fixture(scope="module")
-def vllm(weights: models.Weights) -> Any:
-    pytest.importorskip("vllm", reason="vLLM is not installed; `make test-vllm` installs it")
-    os.environ |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1"}
+def vllm(in_process: None, weights: models.Weights) -> Any:
     from stages.sample.vllm_engine import VllmEngine
 
     return VllmEngine(weights, SETTINGS)

@@ -5,7 +5,6 @@ Run by `make test-vllm` in an environment of its own, with vLLM's CPU build.
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from stages.scoring import Job, Reading, Trace, VllmCrew, keep_scores
 from stages.scoring.scorer import Scorer, rows_of
 from stages.train import tasks
 from stages.work import Crew
-from tests.conftest import ROOT
 
 pytestmark = pytest.mark.vllm
 
@@ -29,15 +27,8 @@ SETTINGS = Vllm(max_model_len=128, max_num_seqs=16, eager=True)
 VLLM = Reading("vllm")
 
 
-@pytest.fixture(scope="module", params=["base", "rlvr"])
-def weights(request: pytest.FixtureRequest) -> models.Weights:
-    return models.Weights(request.param, str(ROOT / "models" / request.param), None, "float32")
-
-
 @pytest.fixture(scope="module")
-def vllm(weights: models.Weights) -> Any:
-    pytest.importorskip("vllm", reason="vLLM is not installed; `make test-vllm` installs it")
-    os.environ |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1"}
+def vllm(in_process: None, weights: models.Weights) -> Any:
     from stages.scoring.vllm_scorer import VllmScorer
 
     return VllmScorer(weights, SETTINGS)
