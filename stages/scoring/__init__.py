@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 UNIT = 1024  # traces that a worker scores at a time at most,
 CHARACTERS = 1 << 16  # and so many characters, so that long traces are shared out too, unless it is one trace
 TENTHS = 10
+DECIMALS = 6  # that scores are kept with: beyond them shows the batch that a trace happened to be in
 PRELOAD = ("stages.scoring.scorer",)
 
 
@@ -156,9 +157,8 @@ class Table:
 
     def keep(self, scores: Sequence[Score]) -> None:
         rows = [asdict(score) for score in scores]
-        parts.write(
-            self.job.path, [{n: row[n] for n in self.scores.names} for row in rows], self.scores, self.made_with
-        )
+        kept = [{name: rounded(row[name]) for name in self.scores.names} for row in rows]
+        parts.write(self.job.path, kept, self.scores, self.made_with)
 
     def finish(self) -> None:
         """Write the table from what is on disk."""
@@ -188,6 +188,13 @@ def keep_scores(jobs: Sequence[Job], schema: pa.Schema, what: str, crew: Crew, r
                 stale[unit.table].finish()
             progress.add(len(scores))
     return total
+
+
+def rounded(value: Any) -> Any:
+    """A score's field as it is kept."""
+    if isinstance(value, list):
+        return [rounded(one) for one in value]
+    return round(value, DECIMALS) if isinstance(value, float) else value
 
 
 def crew_for(params: Params, reading: Reading) -> Crew:
@@ -233,7 +240,8 @@ def _tables(jobs: Sequence[Job], schema: pa.Schema, reading: Reading, settings: 
     window = settings.max_model_len if reading.engine == "vllm" else None
     held = {job.weights: for_scoring(job.weights) for job in jobs}
     made_with = {
-        given: json.dumps([weights.identity, weights.dtype, asdict(reading), window]) for given, weights in held.items()
+        given: json.dumps([weights.identity, weights.dtype, asdict(reading), window, DECIMALS])
+        for given, weights in held.items()
     }
     return [Table(job, schema, held[job.weights], made_with[job.weights]) for job in jobs]
 

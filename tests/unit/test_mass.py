@@ -108,7 +108,7 @@ def test_a_completion_weighs_what_its_sampler_said(scored: Params) -> None:
     rows = said.fetchall()
     assert len(rows) > 20
     for nll, logprob in rows:
-        assert -nll == pytest.approx(logprob, abs=1e-6)  # as it is kept
+        assert -nll == pytest.approx(logprob, abs=1.5e-6)  # as both are kept
 
 
 def test_the_bound_is_never_far_above_the_mass_that_was_sampled(scored: Params) -> None:
