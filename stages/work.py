@@ -37,6 +37,11 @@ Unit = TypeVar("Unit")
 Result = TypeVar("Result")
 Prepared = TypeVar("Prepared")
 
+DIED = (
+    "A worker process died (out of memory?); what was finished is kept: run the command again to go on, with a smaller "
+    "`sample.batch` or `run.processes` if it happens again."
+)
+
 _expected: dict[str, None] = {}  # modules, each once and in the order they were named
 _prepared: Callable[[], Any]  # in a worker process: what it holds, made when it is first asked for
 
@@ -165,11 +170,13 @@ def over_processes(
                 if not running:
                     return
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    yield running.pop(future), _result(future)
-        except BaseException:
+                    yield running.pop(future), future.result()
+        except BaseException as error:
             pool.shutdown(wait=False, cancel_futures=True)
             for worker in multiprocessing.active_children():
                 worker.terminate()
+            if isinstance(error, BrokenProcessPool):  # seen where a result is awaited, or the next unit sent
+                raise LeashError(DIED) from None
             raise
 
 
@@ -281,13 +288,3 @@ def _begin(prepare: Callable[[], Any]) -> None:
 
 def _act(act: Callable[[Any, Any], Any], unit: Any) -> Any:
     return act(_prepared(), unit)
-
-
-def _result(future: Future[Result]) -> Result:
-    try:
-        return future.result()
-    except BrokenProcessPool:
-        raise LeashError(
-            "A worker process died (out of memory?); what was finished is kept: run the command again to go on, "
-            "with a smaller `sample.batch` or `run.processes` if it happens again."
-        ) from None
