@@ -1,18 +1,18 @@
 """categorize: is each problem preserved, expanded, shrunk or out of support, and how sure is that?
 
-In:  data/verdicts/ of both models of every pair.
+In:  data/verdicts/ of both models of every pair, and data/mass/ where completions are counted.
 Out: data/support/{pair}.parquet, one row a problem; data/support/by_answer/{pair}.parquet, one row for each distinct
-     correct answer of a problem that has several; data/analysis/, what follows from them: {pair}.json, the statistics
-     of every data set, domain and of all problems, and the tables of several pairs, trajectory and paired.
+     correct answer of a problem that has several, and by_completion/ for each distinct correct completion;
+     data/analysis/, what follows from them: {pair}.json, the statistics of every data set, domain and of all problems,
+     and the tables of several pairs, trajectory and paired.
 
 The method is in the queries. tallies.sql is the one pass over the verdicts. From its small table come counts.sql (hits
 of both models in the first k samples, and how each problem's sampling ended), guesses.sql (what guessing would hit),
-answers.sql and completions.sql (other units than problems; the second from the
-exact masses of data/mass/) and ballots.sql (votes, for maj@k). Then support.sql (mass
-against epsilon), metrics.sql (P, E, S, O and the four ratios) and pass_at_k.sql (the unbiased estimator). What SQL says
-badly is in statistics/, majority.py and analysis.py. All of it holds for adaptive budgets too, where problems have
-unequal numbers of samples: categories are those of the full run, pass@k stays unbiased, intervals stay exact, and what
-can't be estimated is null.
+answers.sql (another unit than problems) and ballots.sql (votes, for maj@k); completions.sql is one by exact masses.
+Then support.sql (mass against epsilon), metrics.sql (P, E, S, O and the four ratios), by_epsilon.sql (the same of
+completions) and pass_at_k.sql (the unbiased estimator). What SQL says badly is in statistics/, majority.py and
+analysis.py. All of it holds for adaptive budgets too, where problems have unequal numbers of samples: categories are
+those of the full run, pass@k stays unbiased, intervals stay exact, and what can't be estimated is null.
 """
 
 from __future__ import annotations

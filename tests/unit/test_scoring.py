@@ -113,7 +113,7 @@ def mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def same(score: Score, other: Score, within: float) -> None:
+def assert_same(score: Score, other: Score, within: float) -> None:
     assert (score.key, score.tokens) == (other.key, other.tokens)
     for name in ("nll", "decoding_nll", "token_entropy", "decoding_entropy", "forks"):
         assert getattr(score, name) == pytest.approx(getattr(other, name), abs=within), name
@@ -127,7 +127,7 @@ def test_scores_equal_the_direct_computation(model: str, dtype: str) -> None:
     assert scorer.head is not None
     for reading in READINGS:
         for trace, score in zip(TRACES, scorer.score(TRACES, reading), strict=True):
-            same(score, direct(scorer.model, rows_of([trace], scorer.tokenizer)[0], trace.key, reading), 1e-5)
+            assert_same(score, direct(scorer.model, rows_of([trace], scorer.tokenizer)[0], trace.key, reading), 1e-5)
 
 
 def test_a_reading_without_entropies_has_none_and_the_same_likelihoods() -> None:
@@ -150,7 +150,7 @@ def test_neither_chunks_nor_batches_change_a_score(
     monkeypatch.setattr(scorers, "TOKENS", {"cpu": tokens})
     for reading, scores in zip(READINGS, whole, strict=True):
         for score, other in zip(scorer.score(TRACES, reading), scores, strict=True):
-            same(score, other, 1e-10)
+            assert_same(score, other, 1e-10)
 
 
 def test_batches_hold_rows_of_about_one_length_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +167,7 @@ def test_a_large_nucleus_is_found_as_a_small_one_is(monkeypatch: pytest.MonkeyPa
     before = scorer.score(TRACES, ENTROPIES)
     monkeypatch.setattr(distribution, "NUCLEUS", 1)
     for score, other in zip(scorer.score(TRACES, ENTROPIES), before, strict=True):
-        same(score, other, 1e-12)
+        assert_same(score, other, 1e-12)
 
 
 def test_of_tokens_equally_likely_at_the_border_of_the_nucleus_each_is_in() -> None:
@@ -185,8 +185,8 @@ def test_a_trace_longer_than_the_window_has_tokens_but_no_figures() -> None:
     scored = scorer.score([long, fits, TRACES[0]], ENTROPIES)
     assert scored[0] == Score(long.key, 123, None, None, None, None, None, None)
     assert scored[1].tokens == 122
-    same(scored[1], direct(scorer.model, rows_of([fits], scorer.tokenizer)[0], fits.key, ENTROPIES), 1e-5)
-    same(scored[2], scorer.score(TRACES[:1], ENTROPIES)[0], 1e-10)
+    assert_same(scored[1], direct(scorer.model, rows_of([fits], scorer.tokenizer)[0], fits.key, ENTROPIES), 1e-5)
+    assert_same(scored[2], scorer.score(TRACES[:1], ENTROPIES)[0], 1e-10)
 
 
 def test_after_a_prompt_without_tokens_the_first_one_is_not_scored() -> None:
@@ -196,7 +196,7 @@ def test_after_a_prompt_without_tokens_the_first_one_is_not_scored() -> None:
     [(asked, told)] = rows_of([nothing], scorer.tokenizer)
     assert (len(asked), len(told)) == (1, 2)
     for score in scorer.score([nothing, nothing], ENTROPIES):
-        same(score, direct(scorer.model, (asked, told), nothing.key, ENTROPIES), 1e-5)
+        assert_same(score, direct(scorer.model, (asked, told), nothing.key, ENTROPIES), 1e-5)
 
 
 FAMILIES: list[tuple[Any, dict[str, Any]]] = [
@@ -246,7 +246,7 @@ def test_a_head_that_is_not_understood_is_not_used() -> None:
     assert head_of(network) is None
     scorer = Scorer(network, models.load_tokenizer(held()))
     for trace, score in zip(TRACES, scorer.score(TRACES, ENTROPIES), strict=True):
-        same(score, direct(network, rows_of([trace], scorer.tokenizer)[0], trace.key, ENTROPIES), 1e-4)
+        assert_same(score, direct(network, rows_of([trace], scorer.tokenizer)[0], trace.key, ENTROPIES), 1e-4)
 
 
 def test_a_family_with_another_backbone_is_scored_too() -> None:
@@ -255,7 +255,7 @@ def test_a_family_with_another_backbone_is_scored_too() -> None:
     )
     scorer = Scorer(drawn(config), models.load_tokenizer(held()))
     for trace, score in zip(TRACES, scorer.score(TRACES, ENTROPIES), strict=True):
-        same(score, direct(scorer.model, rows_of([trace], scorer.tokenizer)[0], trace.key, ENTROPIES), 1e-4)
+        assert_same(score, direct(scorer.model, rows_of([trace], scorer.tokenizer)[0], trace.key, ENTROPIES), 1e-4)
 
 
 def test_a_key_tells_traces_apart_by_what_they_say() -> None:
