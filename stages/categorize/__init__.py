@@ -91,11 +91,16 @@ def tallied(params: Params, plans: Sequence[pa.Table]) -> duckdb.DuckDBPyConnect
 
 def problems(connection: duckdb.DuckDBPyConnection, params: Params, wanted: pa.Table) -> pa.Table:
     """The support table of a plan, one row a problem; its counts stay in the connection as `counts`."""
+    count(connection, params, wanted)
+    return support(connection, tables.query(connection, ROOM / "guesses.sql"), params.categorize.confidence)
+
+
+def count(connection: duckdb.DuckDBPyConnection, params: Params, wanted: pa.Table) -> None:
+    """Make the table `counts` of a plan in a connection that has the tallies."""
     connection.register("plan", wanted)
     adaptive = params.sample.stop_after is not None
     rule = {"stop_after": params.sample.stop_after, "floor": params.sample.floor if adaptive else None}
     tables.keep(connection, "counts", ROOM / "counts.sql", rule)
-    return support(connection, tables.query(connection, ROOM / "guesses.sql"), params.categorize.confidence)
 
 
 def answers(connection: duckdb.DuckDBPyConnection, params: Params) -> pa.Table:

@@ -21,6 +21,7 @@ from stages.categorize import several
 from stages.errors import LeashError
 from stages.params import Params
 from stages.report import figures, lines, page, write
+from stages.report.page import content
 from stages.verify import audit
 
 REPORTS = Path("reports")
@@ -49,6 +50,9 @@ class Results:
     statuses: pa.Table  # how completions ended, per model and data set
     statuses_by_category: pa.Table  # and per pair, category and role
     decisive_hits: pa.Table  # the hits on which a category hangs
+    questions: pa.Table  # what each problem asks and accepts
+    examples: list[dict[str, Any]]  # samples that the page may show, and
+    texts: dict[audit.Written, str]  # what they say, where completions are here
     analyses: dict[str, dict[str, Any]]  # by pair and group of problems: what `leash compare --json` has, and more
 
 
@@ -67,6 +71,9 @@ def collect(params: Params) -> Results:
     support = _support(params, "problem")
     analyses = {pair: _analysis(pair) for pair in params.run.pairs}
     connection = tables.database(params)
+    hits = audit.hits(params, connection)
+    examples = content.candidates(params, connection)
+    texts = audit.texts([*hits, *examples])
     return Results(
         support=support,
         metrics=categorize.metrics(support),
@@ -85,7 +92,10 @@ def collect(params: Params) -> Results:
         profile=entropy.profile(),
         statuses=audit.statuses(connection),
         statuses_by_category=audit.statuses_by_category(params, connection),
-        decisive_hits=audit.decisive_hits(params, connection),
+        decisive_hits=audit.decisive_hits(hits, texts),
+        questions=tables.query(connection, content.ROOM / "questions.sql"),
+        examples=examples,
+        texts=texts,
         analyses=analyses,
     )
 

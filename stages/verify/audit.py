@@ -7,7 +7,7 @@ and with a second opinion (recheck.py) that shares no code with the graders; whe
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ DECISIVE = pa.schema(
 )
 Place = tuple[str, str]  # a model and a data set
 Sample = tuple[str, int]  # a problem and the number of a sample
+Written = tuple[str, str, str, int]  # all four
 
 
 def statuses(connection: duckdb.DuckDBPyConnection) -> pa.Table:
@@ -41,15 +42,16 @@ def statuses_by_category(params: Params, connection: duckdb.DuckDBPyConnection) 
     return tables.query(connection, ROOM / "statuses_by_category.sql")
 
 
-def decisive_hits(params: Params, connection: duckdb.DuckDBPyConnection) -> pa.Table:
-    """Every hit on which a category hangs, with why it does, the second opinion and the end of the text."""
+def hits(params: Params, connection: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
+    """Every hit on which a category hangs."""
     connection.register("roles", _roles(params))
-    hits = tables.query(connection, ROOM / "decisive_hits.sql", {"most": MOST}).to_pylist()
-    wanted: dict[Place, set[Sample]] = {}
-    for hit in hits:
-        wanted.setdefault((hit["model"], hit["dataset"]), set()).add((hit["problem_id"], hit["sample"]))
-    texts = {(*place, *sample): text for place, samples in wanted.items() for sample, text in _texts(place, samples)}
-    return pa.Table.from_pylist([_row(hit, texts) for hit in hits], schema=DECISIVE)
+    found: list[dict[str, Any]] = tables.query(connection, ROOM / "decisive_hits.sql", {"most": MOST}).to_pylist()
+    return found
+
+
+def decisive_hits(found: Sequence[Mapping[str, Any]], written: Mapping[Written, str]) -> pa.Table:
+    """Such hits with why a category hangs on them, the second opinion and the end of the text."""
+    return pa.Table.from_pylist([_row(hit, written) for hit in found], schema=DECISIVE)
 
 
 def sentence(hits: pa.Table) -> str:
@@ -71,9 +73,9 @@ def _roles(params: Params) -> pa.Table:
     return pa.Table.from_pylist(rows)
 
 
-def _row(hit: Mapping[str, Any], texts: Mapping[tuple[str, str, str, int], str]) -> dict[str, Any]:
+def _row(hit: Mapping[str, Any], written: Mapping[Written, str]) -> dict[str, Any]:
     gold, meta = hit["gold"], json.loads(hit["meta"])
-    text = texts.get((hit["model"], hit["dataset"], hit["problem_id"], hit["sample"]))
+    text = written.get((hit["model"], hit["dataset"], hit["problem_id"], hit["sample"]))
     return {
         **hit,
         "why": _why(hit),
@@ -90,21 +92,32 @@ def _why(hit: Mapping[str, Any]) -> str:
     return f"{hit['otherwise']} without {which} of {hit['model']}"
 
 
-def _texts(place: Place, wanted: set[Sample]) -> Iterator[tuple[Sample, str]]:
+def texts(rows: Iterable[Mapping[str, Any]]) -> dict[Written, str]:
     """The texts of some samples. Completions may be terabytes, and may be elsewhere: of each group of rows only those
     texts are read that are wanted, and what is not there is left out."""
+    wanted: dict[Place, set[Sample]] = {}
+    for row in rows:
+        wanted.setdefault((row["model"], row["dataset"]), set()).add((row["problem_id"], row["sample"]))
+    return {(*place, *sample): text for place, samples in wanted.items() for sample, text in _texts(place, samples)}
+
+
+def _texts(place: Place, wanted: set[Sample]) -> Iterator[tuple[Sample, str]]:
+    names, numbers = (pa.array({*column}) for column in zip(*wanted, strict=True))
     for shard in tables.shards(tables.completions_folder(*place)):
         file = tables.opened(shard, tables.COMPLETIONS, "leash sample")
         for group in range(file.num_row_groups):
-            keys = file.read_row_group(group, columns=["problem_id", "sample"]).to_pylist()
-            places = [i for i, key in enumerate(keys) if (key["problem_id"], key["sample"]) in wanted]
-            if places:
-                yield from _texts_at(file, group, keys, places)
+            keys = file.read_row_group(group, columns=["problem_id", "sample"])
+            likely = pc.and_(pc.is_in(keys["problem_id"], names), pc.is_in(keys["sample"], numbers.cast(pa.int32())))
+            rows = pc.indices_nonzero(likely)
+            if len(rows):
+                yield from _texts_at(file, group, rows, keys.take(rows).to_pylist(), wanted)
 
 
 def _texts_at(
-    file: Any, group: int, keys: Sequence[Mapping[str, Any]], places: Sequence[int]
+    file: Any, group: int, rows: pa.Array, keys: Sequence[Mapping[str, Any]], wanted: set[Sample]
 ) -> Iterator[tuple[Sample, str]]:
-    texts = file.read_row_group(group, columns=["text"])["text"].take(pa.array(places)).to_pylist()
-    for place, text in zip(places, texts, strict=True):
-        yield (keys[place]["problem_id"], keys[place]["sample"]), text
+    found = file.read_row_group(group, columns=["text"])["text"].take(rows).to_pylist()
+    for key, text in zip(keys, found, strict=True):
+        sample = (key["problem_id"], key["sample"])
+        if sample in wanted:
+            yield sample, text

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from stages import categorize, tables
 from stages.params import Params
-from stages.report import page, write
+from stages.report import write
 from stages.verify import audit
 from stages.verify.recheck import recheck
 from tests.conftest import small, write_params
@@ -131,9 +132,14 @@ def measured_with(epsilon: float) -> Params:
     return params
 
 
-def decisive(params: Params) -> list[dict[str, Any]]:
+def listed(params: Params) -> pa.Table:
     with tables.database(params) as connection:
-        found: list[dict[str, Any]] = audit.decisive_hits(params, connection).to_pylist()
+        hits = audit.hits(params, connection)
+    return audit.decisive_hits(hits, audit.texts(hits))
+
+
+def decisive(params: Params) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = listed(params).to_pylist()
     return found
 
 
@@ -157,9 +163,7 @@ def test_a_slip_of_the_grader_is_flagged(measured: Params) -> None:
         (50, "70", GOLD)
     ]
     assert {hit["second_check"] for hit in found} == {"agrees", "disagrees"}
-    with tables.database(measured) as connection:
-        said = audit.sentence(audit.decisive_hits(measured, connection))
-    assert said == (
+    assert audit.sentence(listed(measured)) == (
         "4 categories hang on 3 hits or fewer, 8 completions in all; "
         "the second check disagrees with the grader on 1 of them."
     )
@@ -202,10 +206,7 @@ def test_statuses_are_counted_per_model_and_category(measured: Params) -> None:
 
 
 def test_the_list_is_a_csv_file_that_others_can_read(measured: Params) -> None:
-    with tables.database(measured) as connection:
-        hits = audit.decisive_hits(measured, connection)
+    hits = listed(measured)
     write.csv(Path("hits.csv"), hits)
     with Path("hits.csv").open(newline="") as file:
         assert [hit["sample"] for hit in csv.DictReader(file)] == [str(hit["sample"]) for hit in hits.to_pylist()]
-    short = page._shortened(hits).to_pylist()
-    assert {len(hit["text"]) for hit in short} == {page.TAIL + 1}

@@ -1,0 +1,519 @@
+// The page: sliders, the map, the list of problems, and one problem at a time. Text of models and data sets enters the
+// document as text (`textContent`), never as markup.
+"use strict";
+
+const content = JSON.parse(document.getElementById("content").textContent);
+const $ = (id) => document.getElementById(id);
+const LETTERS = ["P", "E", "S", "O"];
+const NAMES = { P: "preservation", E: "expansion", S: "shrinkage", O: "out of support" };
+const SHAPES = { P: "circle", E: "triangle-up", S: "triangle-down", O: "cross" };
+const FIRST_PAGE = 15; // problems that are listed at first
+const PER_PAGE = 50; // and further ones at a time
+const IN_ORDER = "ESPO"; // what came or went is listed first
+const size = content.problems.id.length;
+
+/* ---- what is shown: the state, in the address after # so that it can be sent to a colleague ---- */
+
+const state = { pair: 0, epsilon: content.epsilon, k: content.ks.length - 1, dataset: "", category: "", search: "" };
+let listed = FIRST_PAGE;
+let found = []; // one entry a problem of the chosen data set: see `evaluate`
+
+const pair = () => content.pairs[state.pair];
+const k = () => content.ks[state.k];
+
+function remember() {
+  const wanted = { pair: pair().name, epsilon: state.epsilon, k: k(), dataset: state.dataset, category: state.category };
+  const told = new URLSearchParams(Object.entries(wanted).filter(([, value]) => value !== ""));
+  history.replaceState(null, "", `#${told}`);
+}
+
+function recall() {
+  const told = new URLSearchParams(location.hash.slice(1));
+  const named = content.pairs.findIndex((one) => one.name === told.get("pair"));
+  if (named >= 0) state.pair = named;
+  if (told.has("epsilon")) state.epsilon = epsilonFrom(told.get("epsilon")) ?? state.epsilon;
+  const at = content.ks.indexOf(Number(told.get("k")));
+  if (at >= 0) state.k = at;
+  if (content.datasets.includes(told.get("dataset"))) state.dataset = told.get("dataset");
+  if (told.get("category") in NAMES) state.category = told.get("category");
+}
+
+function epsilonFrom(text) {
+  if (text === "auto") return "auto";
+  const value = Number(text);
+  return text !== "" && value >= 0 && value <= 1 ? value : null;
+}
+
+/* ---- counts ---- */
+
+const place = Object.fromEntries(content.ks.map((value, i) => [value, i]));
+
+/** n, c and ending of a model on a problem by the first k samples. */
+function counted(model, problem, budget) {
+  const { n, c, ended } = content.models[model][place[budget]];
+  const one = (column) => (Array.isArray(column) ? column[problem] : column);
+  return c[problem] == null ? { n: null, c: null, ended: null } : { n: one(n), c: c[problem], ended: one(ended) };
+}
+
+const most = (problem) => pair().k[content.problems.dataset[problem]]; // the k at which the run compares the pair
+const budget = (problem) => Math.min(k(), most(problem));
+const cutAt = (samples) => (state.epsilon === "auto" ? detectable(samples, content.confidence) : state.epsilon);
+
+/** Every problem of the chosen data set with its counts at k, and the letter of its category. */
+function evaluate() {
+  const { base, rlvr } = pair();
+  const entries = [];
+  for (let i = 0; i < size; i++) {
+    if (state.dataset && content.problems.dataset[i] !== state.dataset) continue;
+    const samples = budget(i);
+    const both = [counted(base, i, samples), counted(rlvr, i, samples)];
+    const shares = sort(...both.map((one) => support(one, samples, cutAt(samples))));
+    entries.push({ i, samples, base: both[0], rlvr: both[1], letter: LETTERS[shares.indexOf(1)] ?? "" });
+  }
+  return entries;
+}
+
+const tally = (entries) => LETTERS.map((letter) => entries.filter((entry) => entry.letter === letter).length);
+
+/** Expected P, E, S and O over all choices of k among the samples there are: what `leash compare --k` says. */
+function expected(entries) {
+  const { base, rlvr } = pair();
+  const known = new Map();
+  const chanceOf = (model, i, samples) => {
+    const counts = counted(model, i, most(i));
+    const key = `${counts.n} ${counts.c} ${counts.ended} ${samples}`;
+    if (!known.has(key)) known.set(key, support(counts, samples, cutAt(samples)));
+    return known.get(key);
+  };
+  const sums = [0, 0, 0, 0];
+  for (const { i, samples } of entries) {
+    const shares = sort(chanceOf(base, i, samples), chanceOf(rlvr, i, samples));
+    if (!Number.isNaN(shares[0])) shares.forEach((share, j) => (sums[j] += share));
+  }
+  return sums;
+}
+
+/* ---- words ---- */
+
+/** An element with attributes and children; a string is text. */
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== false) element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children);
+  return element;
+}
+
+const fill = (element, ...children) => element.replaceChildren(...children);
+
+function shown(value) {
+  if (value == null || Number.isNaN(value)) return "–";
+  if (Number.isInteger(value)) return value.toLocaleString("en");
+  return real(value);
+}
+
+function real(value) {
+  if (value == null || Number.isNaN(value)) return "–";
+  return value === 0 || Math.abs(value) >= 0.001 ? value.toFixed(3) : value.toPrecision(3);
+}
+
+const small = (p) => (p < 1e-3 ? p.toExponential(1) : p.toPrecision(2));
+const between = (range) => (range ? ` (${real(range.low)} to ${real(range.high)})` : "");
+const epsilonSaid = () => (state.epsilon === "auto" ? `auto (${shown(cutAt(k()))} at k)` : String(state.epsilon));
+const problems = (count) => `${count.toLocaleString("en")} problem${count === 1 ? "" : "s"}`;
+
+function sentence(counts) {
+  const [, came, went] = counts;
+  const { base, rlvr } = pair();
+  const at = `At ε = ${epsilonSaid()} and k = ${k().toLocaleString("en")}`;
+  const where = state.dataset ? ` on ${state.dataset}` : "";
+  const chanceOfNone = mcnemar(came, went);
+  const net = came - went;
+  const verdict =
+    chanceOfNone >= 1 - content.confidence
+      ? "the counts can’t tell whether more came or went"
+      : `a net ${net > 0 ? "gain" : "loss"} of ${Math.abs(net)}`;
+  const reached = `${rlvr} reaches ${came || "none"} that ${base} does not, and lost ${went || "none"}`;
+  return `${at}${where}: ${reached}; ${verdict} (exact McNemar p = ${small(chanceOfNone)}).`;
+}
+
+/* ---- the panel ---- */
+
+function row(name, counts, ranges, title) {
+  const values = ratios(counts);
+  const cells = [...counts.map(shown), ...Object.entries(values).map(([key, x]) => real(x) + between(ranges?.[key]))];
+  return make("tr", {}, make("th", { scope: "row", title }, name), ...cells.map((cell) => make("td", {}, cell)));
+}
+
+function panel() {
+  const counts = tally(found);
+  const lacking = found.length - counts.reduce((a, b) => a + b);
+  fill($("said"), sentence(counts) + (lacking ? ` ${problems(lacking)} can’t be categorized here.` : ""));
+  const seen = row("seen", counts, intervals(counts, content.confidence), "In the first k samples, as `leash categorize`");
+  const hoped = row("expected", expected(found), null, "Over all choices of k samples, as `leash compare --k`");
+  fill($("counts"), seen, hoped);
+  const settings = [`categorize.epsilon=${state.epsilon}`];
+  if (k() < Math.max(...Object.values(pair().k))) settings.push(`categorize.k=${k()}`);
+  fill($("command"), `dvc exp run ${settings.map((one) => `-S ${one}`).join(" ")}`);
+}
+
+/* ---- the map ---- */
+
+let view = null;
+const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/** Where on an axis a problem stands: at its mass; without a hit below all others. */
+function mass({ n, c, ended }, samples) {
+  const out = ended === "k" ? n : ended == null ? 0 : samples;
+  return out ? Math.max(c / out, floor) : null;
+}
+
+/** Equal points are set apart a little, evenly, each always in the same direction. */
+const nudge = (i, step) => Math.exp(0.24 * ((((i + 1) * step) % 1) - 0.5));
+
+function points() {
+  return visible().filter(({ base, rlvr }) => base.ended != null && rlvr.ended != null).map((entry) => ({
+    i: entry.i,
+    category: entry.letter ? `${entry.letter}, ${NAMES[entry.letter]}` : "not categorized",
+    x: Math.min(mass(entry.base, entry.samples) * nudge(entry.i, 0.618034), 1),
+    y: Math.min(mass(entry.rlvr, entry.samples) * nudge(entry.i, 0.754878), 1),
+    title: content.problems.id[entry.i],
+    [`hits of ${pair().base}`]: `${entry.base.c} of ${entry.base.n}`,
+    [`hits of ${pair().rlvr}`]: `${entry.rlvr.c} of ${entry.rlvr.n}`,
+    question: content.problems.question[entry.i].slice(0, 160),
+  }));
+}
+
+const floor = 0.5 / Math.max(...content.ks); // where problems without a hit are drawn
+const cuts = () => [{ cut: Math.max(cutAt(k()), floor * 1.41) }];
+
+function mapSpec() {
+  const decades = Array.from({ length: Math.ceil(-Math.log10(2 * floor)) }, (_, i) => 10 ** -i);
+  const axis = (name) => ({
+    title: `${name}: share of correct samples`,
+    values: [floor, ...decades],
+    labelExpr: `datum.value < ${floor * 1.2} ? 'none' : datum.label`,
+    format: "~g",
+  });
+  const scale = { type: "log", domain: [floor / 1.4, 1.2], nice: false };
+  const rule = (channel) => ({
+    data: { name: "cuts" },
+    mark: { type: "rule", color: css("--ink"), strokeDash: [5, 3] },
+    encoding: { [channel]: { field: "cut", type: "quantitative" } },
+  });
+  const letters = LETTERS.map((letter) => `${letter}, ${NAMES[letter]}`);
+  const details = ["category", `hits of ${pair().base}`, `hits of ${pair().rlvr}`, "question"];
+  return {
+    width: "container",
+    height: Math.min(560, Math.max(320, $("map").clientWidth * 0.9)),
+    autosize: { type: "fit", contains: "padding" },
+    datasets: { points: points(), cuts: cuts() },
+    layer: [
+      rule("x"),
+      rule("y"),
+      {
+        data: { name: "points" },
+        mark: { type: "point", filled: true, size: 46, opacity: 0.8, cursor: "pointer" },
+        encoding: {
+          x: { field: "x", type: "quantitative", scale, axis: axis(pair().base) },
+          y: { field: "y", type: "quantitative", scale, axis: axis(pair().rlvr) },
+          color: {
+            field: "category",
+            scale: { domain: letters, range: LETTERS.map((letter) => css(`--${letter}`)) },
+            legend: { orient: "bottom", columns: 2, title: null },
+          },
+          shape: { field: "category", scale: { domain: letters, range: LETTERS.map((letter) => SHAPES[letter]) } },
+          tooltip: ["title", ...details].map((field) => ({ field, type: "nominal" })),
+        },
+      },
+    ],
+    config: theme(),
+  };
+}
+
+/** Colours of a chart: those of the page. */
+function theme() {
+  const [ink, faint] = [css("--ink"), css("--line")];
+  return {
+    background: null,
+    font: "system-ui, sans-serif",
+    view: { stroke: faint },
+    axis: { labelColor: ink, titleColor: ink, gridColor: faint, domainColor: faint, tickColor: faint, titleFontWeight: 500 },
+    legend: { labelColor: ink, titleColor: ink },
+    title: { color: ink },
+  };
+}
+
+const embed = (target, spec) => vegaEmbed(target, spec, { actions: false, renderer: "canvas", tooltip: { theme: dark() ? "dark" : "light" } });
+const dark = () => matchMedia("(prefers-color-scheme: dark)").matches;
+
+async function drawMap() {
+  const drawn = await embed("#map", mapSpec());
+  view?.finalize();
+  view = drawn.view;
+  view.addEventListener("click", (_, item) => item?.datum?.i !== undefined && open(item.datum.i));
+}
+
+async function moveMap() {
+  await view.data("points", points()).data("cuts", cuts()).runAsync();
+}
+
+/* ---- the list ---- */
+
+function visible() {
+  const text = state.search.toLowerCase();
+  const has = (i) => content.problems.id[i].toLowerCase().includes(text) || content.problems.question[i].toLowerCase().includes(text);
+  return found
+    .filter((entry) => (!state.category || entry.letter === state.category) && (!text || has(entry.i)))
+    .sort((a, b) => IN_ORDER.indexOf(a.letter) - IN_ORDER.indexOf(b.letter) || a.i - b.i);
+}
+
+function list() {
+  const entries = visible();
+  const rows = entries.slice(0, listed).map(({ i, base, rlvr, letter }) =>
+    make(
+      "tr",
+      {},
+      make("td", {}, make("button", { type: "button", class: "open", onclick: () => open(i) }, content.problems.id[i])),
+      make("td", {}, content.problems.dataset[i]),
+      make("td", {}, make("span", { class: `letter ${letter}`, title: NAMES[letter] ?? "not categorized" }, letter || "–")),
+      make("td", {}, base.n == null ? "–" : `${base.c}/${base.n}`),
+      make("td", {}, rlvr.n == null ? "–" : `${rlvr.c}/${rlvr.n}`),
+    ),
+  );
+  fill($("problems"), ...rows);
+  fill($("how-many"), `${problems(entries.length)}, ${Math.min(entries.length, listed)} listed`);
+  $("more").hidden = entries.length <= listed;
+  fill($("of-base"), `${pair().base} hits`);
+  fill($("of-rlvr"), `${pair().rlvr} hits`);
+}
+
+/* ---- one problem ---- */
+
+const statistic = (name, i) => content.tests[pair().name][name][i];
+
+function countsTable(i, entry) {
+  const head = ["", "samples", "correct", `at k = ${entry.samples}`, "share, with its exact interval"];
+  const rows = ["base", "rlvr"].map((role) => {
+    const whole = counted(pair()[role], i, most(i));
+    const share = whole.n ? real(whole.c / whole.n) : "–";
+    const range = between({ low: statistic(`low_${role}`, i), high: statistic(`high_${role}`, i) });
+    const cells = [whole.n, whole.c, `${shown(entry[role].c)} of ${shown(entry[role].n)}`, share + range];
+    return make("tr", {}, make("th", { scope: "row" }, pair()[role]), ...cells.map((x) => make("td", {}, typeof x === "string" ? x : shown(x))));
+  });
+  return make(
+    "div",
+    { class: "wide" },
+    make("table", {}, make("thead", {}, make("tr", {}, ...head.map((x) => make("th", {}, x)))), make("tbody", {}, ...rows)),
+  );
+}
+
+function curveSpec(i) {
+  const rows = ["base", "rlvr"].flatMap((role) => {
+    const whole = counted(pair()[role], i, most(i));
+    return content.ks
+      .filter((samples) => samples <= most(i))
+      .map((samples) => ({ k: samples, model: pair()[role], "pass@k": whole.n == null ? null : chance(whole, samples) }))
+      .filter((point) => !Number.isNaN(point["pass@k"]));
+  });
+  return {
+    width: "container",
+    height: 200,
+    autosize: { type: "fit", contains: "padding" },
+    data: { values: rows },
+    mark: { type: "line", point: { size: 40 } },
+    encoding: {
+      x: { field: "k", type: "quantitative", scale: { type: "log", base: 2 }, title: "k (samples)" },
+      y: { field: "pass@k", type: "quantitative", scale: { domain: [0, 1] }, title: "pass@k (chance of a hit)" },
+      ...byModel(),
+    },
+    config: theme(),
+  };
+}
+
+function byModel() {
+  const scale = { domain: [pair().base, pair().rlvr], range: [css("--base"), css("--rlvr")] };
+  return {
+    color: { field: "model", scale, legend: { orient: "top", title: null } },
+    shape: { field: "model", scale: { domain: scale.domain, range: ["circle", "square"] } },
+  };
+}
+
+function answersSpec(i) {
+  const rows = ["base", "rlvr"].flatMap((role) =>
+    (content.answers[pair()[role]]?.[i] ?? []).map(([answer, correct, count]) => ({
+      answer: (correct ? "✓ " : "") + (answer ?? "any other"),
+      model: pair()[role],
+      count,
+      last: answer === null ? 1 : 0,
+    })),
+  );
+  if (!rows.length) return null;
+  return {
+    width: "container",
+    height: { step: 11 },
+    autosize: { type: "fit-x", contains: "padding" },
+    data: { values: rows },
+    mark: { type: "bar" },
+    encoding: {
+      y: { field: "answer", type: "nominal", title: null, sort: [{ field: "last" }, { field: "count", op: "max", order: "descending" }], axis: { labelLimit: 180 } },
+      yOffset: { field: "model", sort: [pair().base, pair().rlvr] },
+      x: { field: "count", type: "quantitative", title: "samples with this answer (✓ correct)" },
+      color: byModel().color,
+    },
+    config: theme(),
+  };
+}
+
+function example([model, , sample, correct, status, text]) {
+  const kind = correct ? "right" : correct === false ? "wrong" : "not scored";
+  const how = status === "ok" ? kind : `${kind}: ${status.replace("_", " ")}`;
+  return make(
+    "article",
+    { class: `completion ${kind.split(" ")[0]}` },
+    make("h4", {}, `${correct ? "✓" : "✗"} ${model}, sample ${sample}, ${how}`),
+    make("pre", { tabindex: "0" }, text),
+  );
+}
+
+function decisiveHit(hit) {
+  const check = { agrees: "the second check agrees", disagrees: "the second check disagrees" }[hit.second_check] ?? "the second check can’t tell";
+  return make(
+    "article",
+    { class: "completion decisive" },
+    make("h4", {}, `${hit.model}, sample ${hit.sample}: ${hit.why}; ${check}`),
+    make("pre", { tabindex: "0" }, hit.text ?? `answer: ${hit.answer ?? "none"} (the text is not in this report)`),
+  );
+}
+
+function sections(i) {
+  const mine = content.examples.filter((one) => one[1] === i && [pair().base, pair().rlvr].includes(one[0]));
+  const decisive = content.decisive.filter((hit) => hit.problem === i && hit.pair === pair().name);
+  const parts = [];
+  if (decisive.length) {
+    parts.push(make("h3", {}, "Hits on which its category hangs, as the run was set"), ...decisive.map(decisiveHit));
+  }
+  for (const model of [pair().base, pair().rlvr]) {
+    const of = mine.filter((one) => one[0] === model);
+    parts.push(make("h3", {}, `Completions of ${model}`), ...of.map(example));
+    if (!of.length) parts.push(make("p", { class: "quiet" }, "None of this problem is carried by this page."));
+  }
+  return parts;
+}
+
+async function open(i) {
+  const entry = found.find((one) => one.i === i);
+  const { id, dataset, question, gold, images } = content.problems;
+  const name = entry.letter ? `${entry.letter}, ${NAMES[entry.letter]}` : "not categorized";
+  const pictures = images[i] ? [make("p", { class: "quiet" }, `With ${images[i]} image(s), which this page does not carry.`)] : [];
+  fill($("problem-title"), `${id[i]} (${dataset[i]}): ${name}`);
+  fill(
+    $("problem-body"),
+    make("h3", {}, "Question"),
+    make("pre", { class: "question", tabindex: "0" }, question[i]),
+    ...pictures,
+    make("p", {}, make("strong", {}, "Gold: "), make("code", {}, gold[i])),
+    countsTable(i, entry),
+    make("div", { id: "problem-curve", class: "chart" }),
+    make("div", { id: "problem-answers", class: "chart" }),
+    ...sections(i),
+  );
+  if (!$("problem").open) $("problem").showModal();
+  $("problem").scrollTop = 0;
+  await embed("#problem-curve", curveSpec(i));
+  const answers = answersSpec(i);
+  if (answers) await embed("#problem-answers", answers);
+}
+
+/* ---- controls ---- */
+
+/** The slider's places: 0, then twenty a decade, in two digits. */
+const EPSILONS = (() => {
+  const decades = Math.ceil(Math.log10(Math.max(...content.ks)));
+  const steps = Array.from({ length: decades * 20 + 1 }, (_, i) => Number((10 ** (i / 20 - decades)).toPrecision(2)));
+  return [0, ...steps];
+})();
+
+const nearest = (value) => EPSILONS.reduce((best, x, i) => (Math.abs(x - value) < Math.abs(EPSILONS[best] - value) ? i : best), 0);
+
+function controls() {
+  const value = cutAt(k());
+  $("epsilon").value = nearest(value);
+  $("epsilon").setAttribute("aria-valuetext", epsilonSaid());
+  if (document.activeElement !== $("epsilon-exact")) $("epsilon-exact").value = Number(value.toPrecision(6));
+  $("auto").checked = state.epsilon === "auto";
+  $("k").value = state.k;
+  $("k").setAttribute("aria-valuetext", String(k()));
+  fill($("k-said"), k().toLocaleString("en"));
+}
+
+/** All that depends on the state, once. The time it took is left where a benchmark finds it. */
+async function update() {
+  const begun = performance.now();
+  found = evaluate();
+  controls();
+  panel();
+  list();
+  await moveMap();
+  performance.measure("update", { start: begun, end: performance.now() });
+  remember();
+}
+
+function set(changes) {
+  Object.assign(state, changes);
+  listed = FIRST_PAGE;
+  return update();
+}
+
+function options(element, entries) {
+  fill(element, ...entries.map(([value, text]) => make("option", { value }, text)));
+}
+
+async function start() {
+  recall();
+  options($("pair"), content.pairs.map((one, i) => [i, one.base === one.rlvr ? one.name : `${one.name}: ${one.base} → ${one.rlvr}`]));
+  options($("dataset"), [["", "all"], ...content.datasets.map((name) => [name, name])]);
+  options($("category"), [["", "all"], ...LETTERS.map((letter) => [letter, `${letter}, ${NAMES[letter]}`])]);
+  $("epsilon").max = EPSILONS.length - 1;
+  $("k").max = content.ks.length - 1;
+  for (const name of ["pair", "dataset", "category"]) $(name).value = state[name];
+  $("epsilon").addEventListener("input", (event) => set({ epsilon: EPSILONS[event.target.value] }));
+  $("epsilon-exact").addEventListener("input", (event) => {
+    const value = epsilonFrom(event.target.value);
+    event.target.setCustomValidity(value === null ? "A share from 0 to 1" : "");
+    if (value !== null) set({ epsilon: value });
+  });
+  $("auto").addEventListener("change", (event) => set({ epsilon: event.target.checked ? "auto" : Number($("epsilon-exact").value) }));
+  $("k").addEventListener("input", (event) => set({ k: Number(event.target.value) }));
+  $("pair").addEventListener("change", async (event) => {
+    state.pair = Number(event.target.value);
+    found = evaluate();
+    await drawMap();
+    await set({});
+  });
+  for (const name of ["dataset", "category", "search"]) {
+    $(name).addEventListener("input", (event) => set({ [name]: event.target.value }));
+  }
+  $("reset").addEventListener("click", () => {
+    for (const name of ["dataset", "category", "search"]) $(name).value = "";
+    set({ epsilon: content.epsilon, k: content.ks.length - 1, dataset: "", category: "", search: "" });
+  });
+  $("more").addEventListener("click", () => ((listed += PER_PAGE), list()));
+  $("close").addEventListener("click", () => $("problem").close());
+  $("problem").addEventListener("click", (event) => event.target === $("problem") && $("problem").close());
+  found = evaluate();
+  await drawMap();
+  await update();
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawMap().then(update));
+  let width = innerWidth;
+  addEventListener("resize", () => {
+    if (width === innerWidth) return;
+    width = innerWidth;
+    drawMap();
+  });
+  document.body.dataset.ready = "true";
+}
+
+start();

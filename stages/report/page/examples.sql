@@ -1,0 +1,25 @@
+-- examples: of every model and problem the first samples that are right, the first that are wrong and the first that
+-- could not be scored, $most of each.
+with first_ones as (
+    select
+        model,
+        dataset,
+        problem_id,
+        correct,
+        min_by({'sample': sample, 'status': status}, sample, $most) as samples
+    from verdicts
+    inner join reach using (model, dataset)
+    where sample < k
+    group by all
+)
+
+select
+    model,
+    dataset,
+    problem_id,
+    correct,
+    unnest(samples).sample as sample,
+    unnest(samples).status as status,
+    unnest(range(len(samples))) as place
+from first_ones
+order by model, dataset, problem_id, correct, place

@@ -1,0 +1,313 @@
+"""The report's page in a real browser: opened from disk, moved, filtered, clicked, on a phone, in the dark."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from playwright.sync_api import Browser, expect
+
+from stages import categorize, report
+from stages.cli import main
+from stages.params import Params
+from stages.report import page as report_page
+from tests import made
+from tests.browser import CHROMIUM, Seen, browser, opened
+
+if CHROMIUM is None:
+    pytest.skip("there is no Chromium here (apt-get install chromium)", allow_module_level=True)
+
+INDEX = Path("reports/index.html")
+RATIOS = ("SRR", "NDR", "SDS", "NSCR")
+K, LESS = 256, 128  # samples of the two data sets
+HOSTILE = (
+    "<script>window.hacked = 1</script></script><img src=x onerror='window.hacked = 1'>${window.hacked = 1}<b>&amp;"
+)
+POINTS = [
+    *((epsilon, k) for epsilon in ("0", "0.01", "0.1") for k in (1, 16, LESS)),
+    *(("auto", k) for k in (8, 64)),
+    ("0.5", 32),
+]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Params]:
+    """A run whose questions and completions try to be markup; one data set has fewer samples than the other."""
+    folder = tmp_path_factory.mktemp("page")
+    with contextlib.chdir(folder):
+        params = made.parameters(folder, K, less=LESS)
+        made.write(params, 60, question=HOSTILE, text=HOSTILE, carried=6)
+        made.reported(params)
+        yield params
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser() as started:
+        yield started
+
+
+@pytest.fixture
+def seen(run: Params, chromium: Browser) -> Iterator[Seen]:
+    found = opened(chromium, INDEX.resolve(), viewport={"width": 1200, "height": 900})
+    yield found
+    assert found.complaints == []
+    found.page.context.close()
+
+
+def counts(seen: Seen, which: str) -> list[str]:
+    """P, E, S, O, SRR, NDR, SDS and NSCR as a person reads them, without their intervals."""
+    cells = seen.page.locator("#counts tr", has_text=which).locator("td").all_inner_texts()
+    return [re.sub(r" \(.*\)$", "", cell) for cell in cells]
+
+
+def move(seen: Seen, epsilon: str, k: int) -> None:
+    seen.page.locator("#k").fill(str(seen.page.evaluate("content.ks").index(k)))
+    if epsilon == "auto":
+        seen.page.locator("#auto").check()
+    else:
+        seen.page.locator("#epsilon-exact").fill(epsilon)
+
+
+def compared(*options: str) -> list[str]:
+    """What `leash compare` says of the run's own table, in the page's digits."""
+    done = CliRunner().invoke(main, ["compare", "data/support/tuned.parquet", *options, "--json", "--resamples", "10"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    return [*map(number, found["categories"].values()), *(real(found[name]["value"]) for name in RATIOS)]
+
+
+def number(value: float) -> str:
+    return str(value) if isinstance(value, int) else real(value)
+
+
+def real(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.3f}" if value == 0 or abs(value) >= 0.001 else f"{value:.3g}"
+
+
+def test_it_loads_nothing(seen: Seen) -> None:
+    """And complains of nothing, which `seen` holds in every test."""
+    asked = [url for url in seen.requests if not url.startswith("data:")]
+    assert asked == [INDEX.resolve().as_uri()]
+
+
+@pytest.mark.parametrize(("epsilon", "k"), POINTS)
+def test_the_sliders_give_what_the_pipeline_would(run: Params, seen: Seen, epsilon: str, k: int) -> None:
+    """What is expected at k is what `leash compare` says, and what is seen in the first k what `leash categorize`
+    does at these values."""
+    move(seen, epsilon, k)
+    assert [float(x) if x != "–" else x for x in counts(seen, "expected")] == [
+        pytest.approx(float(x), abs=1.1e-3) if x != "–" else x for x in compared("--k", str(k), "--epsilon", epsilon)
+    ]
+    chosen = {"k": k, "epsilon": epsilon if epsilon == "auto" else float(epsilon)}
+    support = categorize.supported(made.parameters(Path(), K, less=LESS, categorize=chosen))
+    [whole] = [r for r in categorize.metrics(support).to_pylist() if r["dataset"] == "all" and r["reading"] == "chosen"]
+    assert counts(seen, "seen") == [*(str(whole[name]) for name in "PESO"), *(real(whole[name]) for name in RATIOS)]
+    assert f"-S categorize.epsilon={epsilon} -S categorize.k={k}" in seen.page.locator("#command").inner_text()
+
+
+def test_at_the_run_s_own_values_all_agree(seen: Seen) -> None:
+    """Data sets with different k each at its own."""
+    assert counts(seen, "seen") == counts(seen, "expected") == compared()
+
+
+def test_the_slider_itself_moves_epsilon(seen: Seen) -> None:
+    slider = seen.page.locator("#epsilon")
+    slider.focus()
+    for _ in range(25):
+        slider.press("ArrowRight")
+    chosen = seen.page.locator("#epsilon-exact").input_value()
+    assert float(chosen) > 0
+    assert f"ε = {chosen}" in seen.page.locator("#said").inner_text()
+    assert [float(x) if x != "–" else x for x in counts(seen, "expected")] == [
+        pytest.approx(float(x), abs=1.1e-3) if x != "–" else x for x in compared("--epsilon", chosen)
+    ]
+
+
+def test_filters_by_data_set_category_and_words(seen: Seen) -> None:
+    page = seen.page
+    page.locator("#dataset").select_option("quiz")
+    assert sum(map(int, counts(seen, "seen")[:4])) == 30
+    lost = counts(seen, "seen")[2]
+    page.locator("#category").select_option("S")
+    assert page.locator("#how-many").inner_text().startswith(f"{lost} problem")
+    assert {*page.locator("#problems .letter").all_inner_texts()} == {"S"}
+    page.locator("#category").select_option("")
+    page.locator("#search").fill("quiz-0007")
+    assert page.locator("#problems button").all_inner_texts() == ["quiz-0007"]
+    page.locator("#reset").click()
+    assert page.locator("#how-many").inner_text().startswith("60 problems, 15 listed")
+    page.locator("#more").click()
+    assert page.locator("#how-many").inner_text() == "60 problems, 60 listed"
+
+
+def test_what_models_and_data_sets_write_is_shown_as_text(seen: Seen) -> None:
+    page = seen.page
+    page.locator("#problems button").first.click()
+    question = page.locator("#problem-body pre.question")
+    assert HOSTILE in question.inner_text()
+    shown = page.locator("#problem-body .completion pre").all_inner_texts()
+    assert len(shown) >= 4
+    assert all(HOSTILE in text for text in shown)
+    assert page.locator("#problem-body script, #problem-body img, #problem-body b").count() == 0
+    assert page.evaluate("window.hacked") is None
+
+
+def test_a_click_on_the_map_opens_the_problem_there(seen: Seen) -> None:
+    page = seen.page
+    page.locator("#map").scroll_into_view_if_needed()
+    one = page.evaluate("points()[5]")
+    place = page.evaluate(
+        """([x, y]) => {
+          const [left, top] = view.origin();
+          const box = document.querySelector("#map canvas").getBoundingClientRect();
+          return [box.x + left + view.scale("x")(x), box.y + top + view.scale("y")(y)];
+        }""",
+        [one["x"], one["y"]],
+    )
+    page.mouse.click(*place)
+    expect(page.locator("#problem")).to_be_visible()
+    assert one["title"] in page.locator("#problem-title").inner_text()
+
+
+def test_a_problem_has_its_counts_curves_answers_and_decisive_hits(seen: Seen) -> None:
+    page = seen.page
+    hit = page.evaluate("content.decisive[0]")
+    name = page.evaluate("content.problems.id")[hit["problem"]]
+    page.locator("#search").fill(name)
+    page.locator("#problems button").first.click()
+    body = page.locator("#problem-body")
+    expect(body.locator("#problem-curve canvas")).to_be_visible()
+    expect(body.locator("#problem-answers canvas")).to_be_visible()
+    assert "Gold: 7" in body.inner_text()
+    assert hit["why"] in body.inner_text()
+    assert "the second check agrees" in body.inner_text()
+    assert "✓ " in body.inner_text()
+    assert "✗ " in body.inner_text()
+    page.keyboard.press("Escape")
+    expect(page.locator("#problem")).to_be_hidden()
+
+
+def test_everything_is_reached_by_keyboard(seen: Seen) -> None:
+    page = seen.page
+    reached = set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.id || document.activeElement.className"))
+    assert {
+        "pair",
+        "dataset",
+        "epsilon",
+        "epsilon-exact",
+        "auto",
+        "k",
+        "category",
+        "search",
+        "reset",
+        "open",
+    } <= reached
+    page.locator("#problems button").first.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#problem")).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.usefixtures("run")
+def test_a_phone_scrolls_one_way_only(chromium: Browser, scheme: str) -> None:
+    seen = opened(chromium, INDEX.resolve(), viewport={"width": 390, "height": 844}, color_scheme=scheme)
+    wide = "[document.documentElement.scrollWidth, document.querySelector('dialog').scrollWidth]"
+    assert seen.page.evaluate(wide)[0] == 390
+    seen.page.locator("#problems button").first.click()
+    expect(seen.page.locator("#problem-curve canvas")).to_be_visible()
+    assert max(seen.page.evaluate(wide)) == 390
+    assert seen.complaints == []
+    seen.page.context.close()
+
+
+@pytest.mark.usefixtures("run")
+def test_light_and_dark_have_ink_that_can_be_read(chromium: Browser) -> None:
+    """The contrast of text with what is behind it, by the rule of the web's accessibility guidelines."""
+    for scheme in ("light", "dark"):
+        seen = opened(chromium, INDEX.resolve(), color_scheme=scheme)
+        for ink in ("--ink", "--quiet", "--link"):
+            for paper in ("--paper", "--card"):
+                assert contrast(seen, ink, paper) >= 4.5, (scheme, ink, paper)
+        seen.page.context.close()
+
+
+def contrast(seen: Seen, ink: str, paper: str) -> float:
+    bright, dim = sorted((luminance(seen.page.evaluate("css", name)) for name in (ink, paper)), reverse=True)
+    return (bright + 0.05) / (dim + 0.05)
+
+
+def luminance(colour: str) -> float:
+    digits = colour.lstrip("#")
+    digits = "".join(2 * digit for digit in digits) if len(digits) == 3 else digits
+    parts = [int(digits[i : i + 2], 16) / 255 for i in (0, 2, 4)]
+    linear = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_what_is_shown_can_be_sent_as_an_address(seen: Seen) -> None:
+    move(seen, "0.01", 16)
+    seen.page.locator("#category").select_option("E")
+    address, said = seen.page.url, seen.page.locator("#said").inner_text()
+    seen.page.goto("about:blank")
+    seen.page.goto(address)
+    seen.page.wait_for_selector("body[data-ready]")
+    assert seen.page.locator("#said").inner_text() == said
+    assert seen.page.locator("#category").input_value() == "E"
+
+
+def test_an_adaptive_run_is_sorted_as_the_pipeline_sorts_it(
+    run: Params, chromium: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every problem stops at its second hit; where that leaves epsilon open, the problem is not categorized."""
+    shutil.copytree("data", tmp_path / "data")
+    monkeypatch.chdir(tmp_path)
+    params = made.parameters(tmp_path, K, less=LESS, sample={"stop_after": 2})
+    made.reported(params)
+    seen = opened(chromium, INDEX.resolve())
+    for k in (16, LESS, K):
+        chosen = {"k": k if k < K else "all"}
+        here = made.parameters(tmp_path, K, less=LESS, sample={"stop_after": 2}, categorize=chosen)
+        table = categorize.metrics(categorize.supported(here)).to_pylist()
+        [whole] = [r for r in table if r["dataset"] == "all" and r["reading"] == "chosen"]
+        move(seen, "0", k)
+        assert counts(seen, "seen")[:4] == [str(whole[name]) for name in "PESO"]
+    move(seen, "0.1", K)
+    assert "can’t be categorized here" in seen.page.locator("#said").inner_text()
+    assert seen.complaints == []
+    seen.page.context.close()
+
+
+def test_a_page_of_a_big_run_stays_small_and_says_what_it_carries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(report_page, "MOST", 2_000_000)
+    params = made.parameters(tmp_path, 16)
+    made.write(params, 1000, question="Why? " * 20, text="A long story. " * 200, carried=16)
+    made.reported(params)
+    assert INDEX.stat().st_size < 2_000_000
+    [said] = re.findall(r"this page carries ([\d,]+), of ([\d,]+) problems", INDEX.read_text())
+    texts, problems = (int(x.replace(",", "")) for x in said)
+    assert 100 < problems < 1000
+    assert texts >= problems
+    assert "characters left out" in INDEX.read_text()
+
+
+def test_without_completions_the_page_says_so(run: Params, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A colleague who has the verdicts alone has everything but texts."""
+    shutil.copytree("data", tmp_path / "data", ignore=shutil.ignore_patterns("completions"))
+    monkeypatch.chdir(tmp_path)
+    report.run(made.parameters(tmp_path, K, less=LESS))
+    assert "this page carries none" in INDEX.read_text()

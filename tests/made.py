@@ -1,0 +1,96 @@
+"""A made-up run: two models without weights, problems with any number of hits, and its report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from stages import categorize, entropy, mass, perplexity, report, seeds, tables
+from stages.params import Params
+from tests.conftest import small, write_params
+
+DATASETS = ("exam", "quiz")
+MODELS = ("mine", "tuned")
+
+
+def parameters(folder: Path, k: int, less: int | None = None, **changes: dict[str, Any]) -> Params:
+    """k samples a problem, and perhaps less of them on the second data set."""
+    raw = small()
+    raw["run"] |= {"models": list(MODELS), "datasets": list(DATASETS), "pairs": ["tuned"]}
+    raw["models"] = {name: {"engine": "import"} for name in MODELS}
+    raw["pairs"] = {"tuned": {"base": "mine", "rlvr": "tuned"}}
+    raw["datasets"] = {name: {"imported": True, "grader": "exact"} for name in DATASETS}
+    raw["datasets"]["quiz"] |= {"k": less or k}
+    raw["sample"] |= {"k": k}
+    raw["report"] |= {"title": "A made-up run"}
+    for group, values in changes.items():
+        raw[group] = raw[group] | values
+    return write_params(folder, raw)
+
+
+def write(params: Params, problems: int, *, question: str, text: str, carried: int) -> None:
+    """Problems of both data sets and their verdicts; texts of the first `carried` samples of each."""
+    for dataset in DATASETS:
+        names = [f"{dataset}-{i:04}" for i in range(problems // len(DATASETS))]
+        about = {"dataset": dataset, "grader": "exact", "images": None, "meta": "{}", "gold": ["7"]}
+        rows = [{**about, "problem_id": name, "question": f"{name}: {question}"} for name in names]
+        tables.write(tables.problems_path(dataset), tables.table(rows, tables.PROBLEMS), tables.PROBLEMS)
+        for model in MODELS:
+            hits = drawn(model, dataset, len(names), params.k(model, dataset))
+            _verdicts(model, dataset, names, hits)
+            _completions(model, dataset, names, hits[:, :carried], text)
+
+
+def drawn(model: str, dataset: str, problems: int, k: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Which samples are right: masses from none to all; of the tuned model higher or none."""
+    stream = seeds.stream("tests", model, dataset)
+    masses = np.resize([0, 0.002, 0.01, 0.05, 0.3, 0.9], problems)
+    if model == "tuned":
+        masses = np.where(np.arange(problems) % 5 == 0, 0.02 - np.minimum(masses, 0.02), np.minimum(masses * 2, 1))
+    return np.asarray(stream.random((problems, k)) < masses[:, None])
+
+
+def _keys(names: list[str], hits: Any) -> dict[str, pa.Array]:
+    problems, k = hits.shape
+    numbers = np.tile(np.arange(k, dtype=np.int32), problems)
+    return {
+        "problem_id": pa.array(names).take(pa.array(np.repeat(np.arange(problems), k))),
+        "sample": pa.array(numbers),
+    }
+
+
+def _verdicts(model: str, dataset: str, names: list[str], hits: Any) -> None:
+    right = hits.ravel()
+    answer = pa.array(np.where(right, "7", "8"))
+    columns = {
+        **_keys(names, hits),
+        "answer": answer,
+        "answer_class": answer,
+        "correct": pa.array(right),
+        "score": pa.array(right.astype(float)),
+        "status": pa.array(["ok"]).take(pa.array(np.zeros(right.size, dtype=np.int64))),
+    }
+    content = pa.table(columns).cast(tables.VERDICTS)
+    tables.write(tables.verdicts_folder(model, dataset) / "a.parquet", content, tables.VERDICTS)
+
+
+def _completions(model: str, dataset: str, names: list[str], hits: Any, text: str) -> None:
+    texts = [f"{text} {'7' if right else '8'}" for right in hits.ravel()]
+    columns = {
+        **_keys(names, hits),
+        "text": pa.array(texts),
+        "tokens": pa.nulls(len(texts), pa.int32()),
+        "finish": pa.array(["stop"] * len(texts)),
+        "logprob": pa.nulls(len(texts), pa.float64()),
+    }
+    content = pa.table(columns).cast(tables.COMPLETIONS)
+    tables.write(tables.completions_folder(model, dataset) / "a.parquet", content, tables.COMPLETIONS)
+
+
+def reported(params: Params) -> None:
+    """All stages from the verdicts on."""
+    for stage in (mass, categorize, perplexity, entropy, report):
+        stage.run(params)
