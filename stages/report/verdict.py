@@ -69,7 +69,7 @@ def against_noise(found: Analysis, base: str) -> str:
 
 
 def comparable(floor: Analysis) -> bool:
-    """Whether there is a noise floor, and of the same problems as the pair's: above epsilon = 0 it has none of those that
+    """Whether there is a noise floor, and of the same problems as the pair's: above epsilon = 0 it lacks those that
     stopped early."""
     if floor["k"] is None:
         return False
