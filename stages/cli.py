@@ -134,9 +134,11 @@ def plan(pilot: int | None, mean_tokens: float | None, tokens_per_second: float 
 @FILE
 def verify(model: str, dataset: str, file: Path) -> None:
     """Grade the completions of a model on a data set."""
+    from stages.sample import facts
     from stages.verify import run
 
     verified = run(parameters.load(file), model, dataset)
+    facts.keep(model, dataset)
     click.echo(f"{model} on {dataset}: {verified:,} completions verified.")
 
 

@@ -2,7 +2,8 @@
 
 In:  data/support, data/analysis, data/mass, data/perplexity, data/entropy, data/verdicts (to count how completions
      ended), and of data/completions, where they are here, the texts of decisive hits.
-Out: reports/metrics.json, reports/tables/ (CSV and Markdown), reports/figures/ (PNG and SVG),
+Out: reports/metrics.json (all numbers by pair, and their provenance), reports/summary.json (the few that `dvc metrics`
+     and `dvc exp show` have columns for), reports/tables/ (CSV and Markdown), reports/figures/ (PNG and SVG),
      reports/plots/ (for `dvc plots`), reports/decisive_hits.csv and reports/index.html.
 """
 
@@ -17,14 +18,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stages import categorize, disk, entropy, mass, perplexity, tables
-from stages.categorize import several
+from stages.categorize import saying, several
 from stages.errors import LeashError
 from stages.params import Params
-from stages.report import figures, lines, page, write
+from stages.report import figures, lines, page, plots, write
 from stages.report.page import content
+from stages.report.provenance import provenance
+from stages.report.verdict import verdict
 from stages.verify import audit
 
 REPORTS = Path("reports")
+ROLES = {"base": "base", "rlvr": "trained"}  # as the numbers call them, and as the summary does
 ANY = pa.schema([])
 
 
@@ -54,6 +58,7 @@ class Results:
     examples: list[dict[str, Any]]  # samples that the page may show, and
     texts: dict[audit.Written, str]  # what they say, where completions are here
     analyses: dict[str, dict[str, Any]]  # by pair and group of problems: what `leash compare --json` has, and more
+    provenance: dict[str, Any]  # what the numbers were made of
 
 
 def run(params: Params) -> None:
@@ -62,8 +67,10 @@ def run(params: Params) -> None:
         write.table(REPORTS / "tables" / name, getattr(results, name))
     write.csv(REPORTS / "decisive_hits.csv", results.decisive_hits)
     drawn = figures.draw(params, results, REPORTS / "figures")
-    write.curve(REPORTS / "plots" / "pass_at_k.csv", params, results.pass_at_k)
-    disk.write(REPORTS / "metrics.json", json.dumps(metrics(params, results), indent=2) + "\n")
+    plots.write(REPORTS / "plots", params, results)
+    found = metrics(params, results)
+    _write_json("metrics.json", {"pairs": found, "provenance": results.provenance})
+    _write_json("summary.json", summary(found))
     disk.write(REPORTS / "index.html", page.html(params, results, drawn))
 
 
@@ -71,6 +78,7 @@ def collect(params: Params) -> Results:
     support = _support(params, "problem")
     analyses = {pair: _analysis(pair) for pair in params.run.pairs}
     connection = tables.database(params)
+    statuses = audit.statuses(connection)
     hits = audit.hits(params, connection)
     examples = content.candidates(params, connection)
     texts = audit.texts([*hits, *examples])
@@ -90,13 +98,14 @@ def collect(params: Params) -> Results:
         entropy_intervals=entropy.intervals(),
         decoupling=entropy.decoupling(),
         profile=entropy.profile(),
-        statuses=audit.statuses(connection),
+        statuses=statuses,
         statuses_by_category=audit.statuses_by_category(params, connection),
         decisive_hits=audit.decisive_hits(hits, texts),
         questions=tables.query(connection, content.ROOM / "questions.sql"),
         examples=examples,
         texts=texts,
         analyses=analyses,
+        provenance=provenance(params, statuses),
     )
 
 
@@ -117,7 +126,7 @@ def _analysis(pair: str) -> dict[str, Any]:
 
 
 def metrics(params: Params, results: Results) -> dict[str, Any]:
-    """The numbers `dvc metrics` shows, by pair: counts, ratios, and pass@k at its two ends; how sure they are."""
+    """The numbers by pair: counts, ratios, and pass@k at its two ends; how sure they are; and the verdict."""
     found: dict[str, Any] = {}
     curves = _overall(results.pass_at_k)
     for row in _overall(results.metrics, reading="chosen"):
@@ -133,24 +142,59 @@ def metrics(params: Params, results: Results) -> dict[str, Any]:
             numbers[f"base_{name}"] = entropies.get(base, {}).get(name)
             numbers[f"rlvr_{name}"] = entropies.get(rlvr, {}).get(name)
         numbers |= lines.sureness(results.analyses[pair].get("all"))
+        numbers["verdict"] = verdict(results.analyses[pair].get("all"), base, rlvr)
     return {pair: write.rounded(found[pair]) for pair in params.run.pairs}
 
 
+def summary(found: dict[str, Any]) -> dict[str, Any]:
+    """What gets a column in `dvc exp show`, with names short enough for one: of the first pair the main numbers, of the
+    others what came, what went and the net. A pair's name is in a name only where it must be."""
+    first, *others = found
+    main = found[first]
+    low, high = (main.get("intervals", {}).get("NSCR", {}).get(end) for end in ("low", "high"))
+    return {
+        **{name: main[name] for name in (*"PESO", "SRR", "NDR", "NSCR")},
+        **{"NSCR.low": low, "NSCR.high": high},
+        **{f"pass@{at}.{who}": _pass(main, role, at) for at in "1k" for role, who in ROLES.items()},
+        **{f"{pair}.{name}": found[pair][name] for pair in others for name in ("E", "S", "NSCR")},
+    }
+
+
 def headline() -> str:
-    """What `make repro` ends with: the main numbers of every pair and where to look further."""
+    """What `leash report` and `make repro` end with: the verdict on the first pair, the main numbers of all, and where
+    to look further."""
     path = REPORTS / "metrics.json"
     if not path.exists():
         return "There is no report yet; make it with `dvc repro`."
-    found = json.loads(path.read_text())
-    rows = [f"{'pair':<12}{'k':>6}{'P':>6}{'E':>6}{'S':>6}{'O':>6}{'SRR':>8}{'NDR':>8}{'pass@1':>18}{'pass@k':>18}"]
-    for pair, m in found.items():
-        k = max(int(name.partition("@")[2]) for name in m if "pass@" in name)
-        first, last = (" → ".join(write.shown(m[f"{role}_pass@{at}"]) for role in ("base", "rlvr")) for at in (1, k))
-        counts = "".join(f"{m[name]:>6}" for name in ("k", "P", "E", "S", "O"))
-        ratios = "".join(f"{write.shown(m[name]):>8}" for name in ("SRR", "NDR"))
-        rows.append(f"{pair:<12}{counts}{ratios}{first:>18}{last:>18}")
-    said = [sentence for pair in list(found)[:1] for sentence in lines.said(pair, found[pair])]
-    return "\n".join(["", *rows, "", *said, "", f"The report is {REPORTS / 'index.html'}; its numbers are in {path}."])
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))["pairs"]
+    except (ValueError, KeyError, TypeError):
+        raise LeashError(f"{path} is damaged or of an older version; make it again with `leash report`.") from None
+    said = next(iter(found.values()))["verdict"]
+    head = ["pair", "k", *"PESO", "SRR", "NDR", "net", "", "pass@1", "pass@k"]
+    rows = saying.table(head, [_row(pair, numbers) for pair, numbers in found.items()])
+    return "\n".join(["", *said, "", rows, "", f"The report is {REPORTS / 'index.html'}; its numbers are in {path}."])
+
+
+def _row(pair: str, numbers: dict[str, Any]) -> list[str]:
+    """A pair's row of the headline."""
+    net = numbers.get("intervals", {}).get("NSCR", {})
+    between = f"({net['low']:+.3f} to {net['high']:+.3f})" if net.get("low") is not None else ""
+    passes = [" → ".join(write.shown(_pass(numbers, role, at)) for role in ROLES) for at in "1k"]
+    counts = [f"{numbers[name]:,}" for name in ("k", *"PESO")]
+    ratios = [write.shown(numbers[name]) for name in ("SRR", "NDR", "NSCR")]
+    return [pair, *counts, *ratios, between, *passes]
+
+
+def _pass(numbers: dict[str, Any], role: str, at: str) -> float | None:
+    """pass@1 of a model, or pass@k at the largest k there is."""
+    ks = [int(name.partition("@")[2]) for name in numbers if name.startswith(f"{role}_pass@")]
+    found: float | None = numbers.get(f"{role}_pass@{1 if at == '1' else max(ks, default=1)}")
+    return found
+
+
+def _write_json(name: str, content: dict[str, Any]) -> None:
+    disk.write(REPORTS / name, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
 def _labelled(pair: str, support: pa.Table) -> pa.Table:

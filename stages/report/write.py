@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 
 from stages import disk
-from stages.params import Params
 
 
 def table(path: Path, content: pa.Table) -> None:
@@ -29,14 +27,6 @@ def markdown(content: pa.Table) -> str:
     rows = [[shown(value) for value in row.values()] for row in content.to_pylist()]
     lines = [names, ["---:" if _is_number(content[name].type) else "---" for name in names], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
-
-
-def curve(path: Path, params: Params, pass_at_k: pa.Table) -> None:
-    """pass@k of the headline pair over all data sets, in the long form that `dvc plots` draws."""
-    rows = pass_at_k.filter(
-        pc.and_(pc.equal(pass_at_k["pair"], params.run.pairs[0]), pc.equal(pass_at_k["dataset"], "all"))
-    )
-    csv(path, rows.select(["k", "role", "pass_at_k"]))
 
 
 def shown(value: Any) -> str:

@@ -36,7 +36,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Found]
                 verify.run(params, model, dataset)
         for stage in (mass, categorize, perplexity, entropy, report):
             stage.run(params)
-        return json.loads(Path("reports/metrics.json").read_text())["rlvr"], rows(Path("data/completions"))
+        return json.loads(Path("reports/metrics.json").read_text())["pairs"]["rlvr"], rows(Path("data/completions"))
 
     return run
 

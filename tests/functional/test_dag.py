@@ -71,7 +71,7 @@ def test_data(repo: Path, check: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_report_is_complete(repo: Path) -> None:
-    metrics = json.loads((repo / "reports" / "metrics.json").read_text())["rlvr"]
+    metrics = json.loads((repo / "reports" / "metrics.json").read_text())["pairs"]["rlvr"]
     assert sum(metrics[name] for name in "PESO") == 10
     assert {"SRR", "NDR", "SDS", "NSCR", "base_pass@1", "rlvr_pass@16"} <= set(metrics)
     for name in ("pass_at_k", "support_map", "categories", "comparison", "perplexity", "entropy"):
@@ -92,9 +92,9 @@ def test_dvc_shows_metrics_and_plots(repo: Path) -> None:
 
 
 def test_epsilon_runs_categorize_and_what_follows(repo: Path) -> None:
-    before = json.loads((repo / "reports" / "metrics.json").read_text())["rlvr"]
+    before = json.loads((repo / "reports" / "metrics.json").read_text())["pairs"]["rlvr"]
     assert reproduce(repo, categorize={"epsilon": "auto"}) == ["categorize", "perplexity", "report"]
-    after = json.loads((repo / "reports" / "metrics.json").read_text())["rlvr"]
+    after = json.loads((repo / "reports" / "metrics.json").read_text())["pairs"]["rlvr"]
     assert (before["epsilon"], after["epsilon"]) == (0.0, pytest.approx(0.187, abs=1e-3))
     assert after["O"] > before["O"]
 
@@ -114,7 +114,7 @@ def test_more_k_draws_only_the_new_samples(repo: Path) -> None:
     new = rows(completions)
     assert len(new) == len(old) * 24 // 16
     assert [row for row in new if row["sample"] < 16] == old
-    assert json.loads((repo / "reports" / "metrics.json").read_text())["rlvr"]["k"] == 24
+    assert json.loads((repo / "reports" / "metrics.json").read_text())["pairs"]["rlvr"]["k"] == 24
 
 
 def test_less_k_throws_nothing_away_and_leaks_nothing_in(repo: Path) -> None:
@@ -122,7 +122,7 @@ def test_less_k_throws_nothing_away_and_leaks_nothing_in(repo: Path) -> None:
     kept = rows(completions)
     reproduce(repo, sample={"k": 4, "batch": 64}, entropy={"samples": 4})
     assert rows(completions) == kept
-    metrics = json.loads((repo / "reports" / "metrics.json").read_text())["rlvr"]
+    metrics = json.loads((repo / "reports" / "metrics.json").read_text())["pairs"]["rlvr"]
     assert metrics["k"] == 4
     assert "base_pass@4" in metrics
     assert "base_pass@8" not in metrics
@@ -174,7 +174,7 @@ def test_a_data_set_of_ones_own_goes_all_the_way(prepared: Path, tmp_path: Path)
     write_params(folder, raw)
     output = shell("dvc", "repro", cwd=folder)
     assert ran(output) == ["fetch", "sample", "verify", "mass", "categorize", "perplexity", "entropy", "report"]
-    metrics = json.loads((folder / "reports" / "metrics.json").read_text())["self"]
+    metrics = json.loads((folder / "reports" / "metrics.json").read_text())["pairs"]["self"]
     assert metrics["P"] == 2
     assert metrics["base_pass@1"] == metrics["rlvr_pass@1"] > 0
     assert (metrics["E"], metrics["S"], metrics["SRR"], metrics["NDR"]) == (0, 0, 1, 0)

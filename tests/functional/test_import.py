@@ -46,7 +46,7 @@ def test_an_imported_pair_goes_through_the_dag(prepared: Path, tmp_path: Path) -
     stages = ["fetch", "sample", "verify", "mass", "categorize", "perplexity", "entropy", "report"]
     assert ran(shell("dvc", "repro", cwd=folder)) == stages
     assert categories(folder) == [("P", 4, 4), ("S", 1, 0), ("E", 0, 2), ("O", 0, 0)]
-    metrics = json.loads((folder / "reports" / "metrics.json").read_text())["tuned"]
+    metrics = json.loads((folder / "reports" / "metrics.json").read_text())["pairs"]["tuned"]
     assert [metrics[name] for name in "PESO"] == [1, 1, 1, 1]
     assert ran(shell("dvc", "repro", cwd=folder)) == []
 

@@ -69,7 +69,7 @@ def reported(params: Params) -> tuple[dict[str, Any], list[str]]:
     for name in FIGURES:
         assert (Path("reports/figures") / f"{name}.svg").stat().st_size > 1000
     assert "pass@1" in report.headline()
-    return json.loads(Path("reports/metrics.json").read_text())["rlvr"], sentences
+    return json.loads(Path("reports/metrics.json").read_text())["pairs"]["rlvr"], sentences
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,165 @@
+"""The verdict on a pair: what happened to its support, in one sentence that is true, and how sure that is.
+
+    verdict(analyses["rlvr"]["all"], "base", "rlvr")  ->  ["rlvr reaches fewer problems than base: of 120, ...", ...]
+
+The first sentence is for people in a meeting. It says "more" or "fewer" only where the interval of the net change
+excludes none and McNemar's test agrees, and otherwise that the data can't tell. The second holds gains and losses
+against the noise floor, the third is about the first try.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Analysis = Mapping[str, Any]
+
+
+def verdict(found: Analysis | None, base: str, trained: str) -> list[str]:
+    """The sentences on a group of problems, from its analysis (docs/compare.md has the keys)."""
+    if found is None or found["uncategorized"] == found["problems"]:
+        return [_nothing(found, base, trained)]
+    said = [headline(found, base, trained), against_noise(found, base), first_try(found, trained), left_out(found)]
+    return [sentence for sentence in said if sentence]
+
+
+def headline(found: Analysis, base: str, trained: str) -> str:
+    """How many problems came and went, of how many, and the net."""
+    came, went, kept = (found["categories"][name] for name in "ESP")
+    problems = found["problems"] - found["uncategorized"]
+    if not came + went + kept:
+        return f"Neither {trained} nor {base} reaches any of {_plural(problems, 'problem')} ({_setting(found)})."
+    change = f"{_plain(came)} became reachable and {_plain(went)} {_were(went)} lost"
+    if not came + went:
+        return f"{trained} and {base} reach the same {_plain(kept)} of {_plural(problems, 'problem')}: {change}" + (
+            f" ({_setting(found)}); the net may be anything from {_range(found['NSCR'])}."
+        )
+    net = f"net {_share(found['NSCR']['value'])} of those either reaches ({_interval(found)})"
+    return f"{_claim(found, base, trained)}: of {problems:,}, {change} ({_setting(found)}), {net}."
+
+
+def _claim(found: Analysis, base: str, trained: str) -> str:
+    if not decided(found):
+        return f"The data can't tell whether {trained} reaches more problems than {base}"
+    return f"{trained} reaches {'more' if found['NSCR']['value'] > 0 else 'fewer'} problems than {base}"
+
+
+def decided(found: Analysis) -> bool:
+    """Whether the net change has a sign: its interval excludes 0, and McNemar's test is as sure."""
+    low, high = found["NSCR"]["low"], found["NSCR"]["high"]
+    apart = low is not None and high is not None and (low > 0 or high < 0)
+    return bool(apart and found["mcnemar"]["p_value"] < 1 - found["confidence"])
+
+
+def against_noise(found: Analysis, base: str) -> str:
+    """Which of gains and losses are more than the base has against itself; at half the samples, which is where that is
+    known. Nothing where there are neither."""
+    floor = found["noise_floor"]
+    there = {"gains": found["categories"]["E"], "losses": found["categories"]["S"]}
+    asked = [what for what, number in there.items() if number]
+    if not asked:
+        return ""
+    if not comparable(floor):
+        why = "one sample a problem can't be halved" if floor["k"] is None else "sampling stopped early"
+        return f"The data can't tell how many {_and(asked)} luck alone would give: {why}."
+    sure = [what for what in asked if beyond_noise(found, what)]
+    seen = f"with {_number(floor['k'])} samples {floor['pair']['E']:.1f} come and {floor['pair']['S']:.1f} go"
+    luck = f"where {base} against itself has {floor['base']['E']:.1f} each way"
+    return f"{_sureness(asked, sure)}: {seen}, {luck}."
+
+
+def comparable(floor: Analysis) -> bool:
+    """Whether there is a noise floor, and of the same problems as the pair's: above epsilon = 0 it lacks those that
+    stopped early."""
+    if floor["k"] is None:
+        return False
+    base, pair = (sum(floor[which][name] for name in "PESO") for which in ("base", "pair"))
+    return bool(abs(base - pair) < 1e-6 * (1 + pair))
+
+
+def beyond_noise(found: Analysis, what: str) -> bool:
+    """Whether gains or losses exceed the noise floor by more than chance explains."""
+    floor = found["noise_floor"]
+    low, high = floor["excess"]["NDR"]["low"], floor["excess"]["SRR"]["high"]
+    beyond = (low is not None and low > 0) if what == "gains" else (high is not None and high < 0)
+    return bool(comparable(floor) and beyond)
+
+
+def _sureness(asked: list[str], sure: list[str]) -> str:
+    unsure = [what for what in asked if what not in sure]
+    if not unsure:
+        return f"The {_and(sure)} are more than noise"
+    if not sure:
+        return f"The data can't tell whether the {_and(unsure)} are more than noise"
+    return f"The {_and(sure)} are more than noise; whether the {_and(unsure)} are, the data can't tell"
+
+
+def first_try(found: Analysis, trained: str) -> str:
+    """pass@1 of both; nothing where an early stop left it unknown."""
+    one = found["difference"].get("1", {"value": None})
+    before, after = (found["pass_at_k"][role].get("1", {"value": None})["value"] for role in ("base", "rlvr"))
+    if None in (one["value"], before, after):
+        return ""
+    change = f"pass@1 {before:.3f} → {after:.3f}"
+    if one["low"] is None or one["low"] <= 0 <= one["high"]:
+        return f"Whether {trained} is right more often on the first try, the data can't tell ({change})."
+    return f"On the first try {trained} is right {'more' if one['value'] > 0 else 'less'} often ({change})."
+
+
+def left_out(found: Analysis) -> str:
+    """What the other sentences are not about."""
+    few = found["uncategorized"]
+    return f"{_plural(few, 'problem')} with too few samples {_were(few)} left out." if few else ""
+
+
+def _nothing(found: Analysis | None, base: str, trained: str) -> str:
+    if not found:
+        return f"Nothing can be said of {trained} and {base}: there is no problem."
+    which = f"none of {found['problems']:,} problems has" if found["problems"] > 1 else "the only problem lacks"
+    return f"Nothing can be said of {trained} and {base} yet: {which} enough samples of both."
+
+
+def _setting(found: Analysis) -> str:
+    return f"k = {_number(found['k'])}, ε = {_number(found['epsilon'])}"
+
+
+def _interval(found: Analysis) -> str:
+    if found["NSCR"]["low"] is None:
+        return "its interval is unknown"
+    return f"{found['confidence'] * 100:g}%: {_range(found['NSCR'])}"
+
+
+def _range(one: Analysis) -> str:
+    return f"{_share(one['low'])} to {_share(one['high'])}"
+
+
+def _share(value: float) -> str:
+    """A signed percentage; what rounds to none has no sign."""
+    percent = round(100 * value, 1)
+    return f"{percent:+.1f}%".replace("-", "−") if percent else "0%"
+
+
+def _number(value: Any) -> str:
+    """One k or epsilon, or the least and the most of several."""
+    if isinstance(value, list):
+        return " to ".join(_number(end) for end in value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
+
+
+def _plain(count: float) -> str:
+    """A count; of expected ones, which need not be whole, the first decimal."""
+    if not count:
+        return "none"
+    return f"{count:,}" if isinstance(count, int) else f"{count:,.1f}"
+
+
+def _were(count: float) -> str:
+    return "was" if count in (0, 1) else "were"
+
+
+def _plural(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _and(words: list[str]) -> str:
+    return " and ".join(words)

@@ -1,0 +1,243 @@
+"""The verdict on a pair: each sentence says what its numbers say, and no more."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stages.categorize.analysis import Settings, analysis
+from stages.categorize.counts import Counts
+from stages.report.verdict import beyond_noise, decided, verdict
+
+Four = tuple[int, int, int, int]  # samples and hits of the base, and of the trained model
+WORDS = 36  # of a first sentence
+P, E, S, NEITHER = (64, 20, 64, 30), (64, 0, 64, 9), (64, 9, 64, 0), (64, 0, 64, 0)
+LUCKY_E, LUCKY_S = (64, 0, 64, 1), (64, 1, 64, 0)
+CANT_TELL = "The data can't tell whether tuned reaches more problems than base"
+
+
+def found(rows: Sequence[Four], k: Sequence[int] = (64,), epsilon: float = 0.0, stop: int | None = None) -> Any:
+    """The analysis of some problems as data/analysis/*.json has it. A problem with `stop` hits stopped at the last."""
+    n_base, c_base, n_rlvr, c_rlvr = (np.array(column) for column in zip(*rows, strict=True))
+    budgets = np.resize(k, len(rows))
+
+    def ended(n: Any, c: Any) -> Any:
+        how = [
+            "hit" if c == stop and n < most else "k" if n == most else None
+            for n, c, most in zip(n, c, budgets, strict=True)
+        ]
+        return np.array(how, dtype=object)
+
+    counts = Counts(
+        dataset=np.full(len(rows), "exam", dtype=object),
+        problem_id=np.array([f"p{i}" for i in range(len(rows))], dtype=object),
+        n_base=n_base,
+        c_base=c_base,
+        n_rlvr=n_rlvr,
+        c_rlvr=c_rlvr,
+        ended_base=ended(n_base, c_base),
+        ended_rlvr=ended(n_rlvr, c_rlvr),
+        k=budgets,
+        epsilon=np.full(len(rows), epsilon),
+    )
+    return json.loads(json.dumps(analysis(counts, Settings(resamples=200)), allow_nan=False))
+
+
+def said(*args: Any, **more: Any) -> list[str]:
+    return verdict(found(*args, **more), "base", "tuned")
+
+
+CASES: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
+    "a gain": (
+        {"rows": [P] * 30 + [E] * 12 + [NEITHER] * 10},
+        [
+            r"^tuned reaches more problems than base: of 52, 12 became reachable and none was lost \(k = 64, ε = 0\)",
+            r"net \+28\.6% of those either reaches \(95%: \+\d",
+            r"^The gains are more than noise: with 32 samples 12\.0 come and 0\.0 go, where base against itself",
+        ],
+        ["losses", "can't tell"],
+    ),
+    "a loss": (
+        {"rows": [P] * 30 + [S] * 12 + [NEITHER] * 10},
+        [
+            r"^tuned reaches fewer problems than base: of 52, none became reachable and 12 were lost",
+            r"net −28\.6% of those either reaches \(95%: −\d",
+            r"^The losses are more than noise",
+            r"^On the first try tuned is right more often \(pass@1 0\.213 → 0\.270\)\.$",
+        ],
+        ["gains ", "can't tell", "reaches more"],
+    ),
+    "real gains and losses that balance": (
+        {"rows": [P] * 30 + [E] * 15 + [S] * 14},
+        [
+            rf"^{CANT_TELL}: of 59, 15 became reachable and 14 were lost",
+            r"net \+1\.7% .*: −\d.* to \+\d",
+            r"^The gains and losses are more than noise",
+        ],
+        ["reaches fewer"],
+    ),
+    "one hit more or less on a few problems": (
+        {"rows": [P] * 30 + [LUCKY_E] * 3 + [LUCKY_S] * 3},
+        [
+            rf"^{CANT_TELL}: of 36, 3 became reachable and 3 were lost",
+            r"net 0% ",
+            r"^The data can't tell whether the gains and losses are more than noise: with 32 samples 1\.5 come",
+            r"and 1\.5 go, where base against itself has 1\.5 each way\.$",
+        ],
+        ["are more than noise;"],
+    ),
+    "true losses and lucky gains": (
+        {"rows": [P] * 30 + [S] * 12 + [LUCKY_E, (64, 1, 64, 1), (64, 1, 64, 1)]},
+        [
+            r"^tuned reaches fewer problems than base: of 45, 1 became reachable and 12 were lost",
+            r"^The losses are more than noise; whether the gains are, the data can't tell: ",
+        ],
+        ["gains are more"],
+    ),
+    "no difference": (
+        {"rows": [P] * 30 + [NEITHER] * 3},
+        [
+            r"^tuned and base reach the same 30 of 33 problems: none became reachable and none was lost",
+            r"the net may be anything from −\d.*% to \+\d.*%\.$",
+        ],
+        ["noise", "reaches more", "reaches fewer"],
+    ),
+    "nothing reachable": (
+        {"rows": [NEITHER] * 3},
+        [
+            r"^Neither tuned nor base reaches any of 3 problems \(k = 64, ε = 0\)\.$",
+            r"the first try, the data can't tell",
+        ],
+        ["noise", "net"],
+    ),
+    "one problem, lost": (
+        {"rows": [S]},
+        [rf"^{CANT_TELL}: of 1, none became reachable and 1 was lost", r"net −100\.0% .*−100\.0% to \+"],
+        ["tuned reaches fewer"],
+    ),
+    "one problem, neither's": (
+        {"rows": [NEITHER]},
+        [r"^Neither tuned nor base reaches any of 1 problem \("],
+        ["problems"],
+    ),
+    "a handful, all lost": (
+        {"rows": [S] * 4},  # McNemar: p = 0.125
+        [rf"^{CANT_TELL}: of 4, none became reachable and 4 were lost"],
+        ["tuned reaches fewer"],
+    ),
+    "one sample each": (
+        {"rows": [(1, 1, 1, 0)] * 3, "k": [1]},
+        [
+            r"\(k = 1, ε = 0\)",
+            r"^The data can't tell how many losses luck alone would give: one sample a problem can't be halved\.$",
+        ],
+        ["are more than noise"],
+    ),
+    "several k": (
+        {"rows": [P, S, NEITHER, P] * 12, "k": [64, 64, 64, 64], "epsilon": 0.01},
+        [r"of 48, none became reachable and 12 were lost \(k = 64, ε = 0\.01\)"],
+        [],
+    ),
+    "k of several data sets": (
+        {"rows": [(32, 5, 32, 9), S] * 12, "k": [32, 64]},
+        [r"\(k = 32 to 64, ε = 0\)", r"with 16 to 32 samples "],
+        [],
+    ),
+    "thousands": (
+        {"rows": [P] * 2000 + [E] * 1100 + [NEITHER] * 300},
+        [r"of 3,400, 1,100 became reachable and none was lost"],
+        [],
+    ),
+    "stops at the first hit": (
+        {"rows": [(3, 1, 2, 1)] * 30 + [(9, 1, 64, 0)] * 12, "stop": 1},
+        [r"^tuned reaches fewer problems than base: of 42, none became reachable and 12 were lost", r"noise: with 32 "],
+        [],
+    ),
+    "stops at the third hit, above epsilon": (
+        {"rows": [(9, 3, 8, 3)] * 30 + [(9, 3, 64, 0)] * 12, "stop": 3, "epsilon": 0.04},
+        [
+            r"^tuned reaches fewer problems than base: of 42, none became reachable and 12 were lost",
+            r"^The data can't tell how many losses luck alone would give: sampling stopped early\.$",
+        ],
+        ["more than noise"],
+    ),
+    "some with too few samples": (
+        {"rows": [P] * 5 + [(3, 1, 64, 0)]},
+        [r"the same 5 of 5 problems", r"^1 problem with too few samples was left out\.$"],
+        [],
+    ),
+    "all with too few samples": (
+        {"rows": [(3, 1, 3, 0)] * 10},
+        [r"^Nothing can be said of tuned and base yet: none of 10 problems has enough samples of both\.$"],
+        ["net", "noise", "pass@1"],
+    ),
+    "one with too few samples": (
+        {"rows": [(3, 1, 3, 0)]},
+        [r"^Nothing can be said of tuned and base yet: the only problem lacks enough samples of both\.$"],
+        ["problems"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_verdict_says_what_is_so(case: str) -> None:
+    given, wanted, unwanted = CASES[case]
+    sentences = said(**given)
+    for pattern in wanted:
+        assert any(re.search(pattern, sentence) for sentence in sentences), sentences
+    for word in unwanted:
+        assert word not in " ".join(sentences)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_sentences_are_few_and_the_first_is_short(case: str) -> None:
+    sentences = said(**CASES[case][0])
+    assert len(re.sub(r" = | to ", "–", sentences[0]).split()) <= WORDS
+    assert len(sentences) <= 4
+    for sentence in sentences:
+        assert sentence.endswith(".")
+        assert not re.search(r"None|nan|-\d|RLVR|rlvr|\b0 (became|were|was)|\b1 (were|problems)", sentence)
+
+
+def test_without_a_problem_there_is_nothing_to_say() -> None:
+    assert verdict(None, "base", "tuned") == ["Nothing can be said of tuned and base: there is no problem."]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "p_value", "sure"),
+    [
+        (-0.3, -0.1, 0.01, True),
+        (0.1, 0.3, 0.01, True),
+        (-0.3, 0.1, 0.01, False),
+        (-0.3, 0.0, 0.01, False),
+        (-0.3, -0.1, 0.06, False),
+        (None, None, 0.01, False),
+    ],
+)
+def test_the_net_is_decided_by_its_interval_and_by_mcnemar_together(
+    low: float | None, high: float | None, p_value: float, sure: bool
+) -> None:
+    changed = copy.deepcopy(found([P] * 30 + [S] * 12))
+    changed["NSCR"] |= {"low": low, "high": high}
+    changed["mcnemar"]["p_value"] = p_value
+    assert decided(changed) is sure
+    assert verdict(changed, "base", "tuned")[0].startswith("The data can't tell") is not sure
+
+
+@pytest.mark.parametrize(("low", "sure"), [(0.01, True), (0.0, False), (-0.01, False), (None, False)])
+def test_gains_and_losses_are_beyond_noise_where_their_whole_interval_is(low: float | None, sure: bool) -> None:
+    changed = copy.deepcopy(found([P] * 30 + [E] * 12 + [S] * 12))
+    excess = changed["noise_floor"]["excess"]
+    excess["NDR"]["low"], excess["SRR"]["high"] = low, None if low is None else -low
+    assert [beyond_noise(changed, what) for what in ("gains", "losses")] == [sure, sure]
+
+
+def test_worse_on_the_first_try_is_said_too() -> None:
+    sentences = said([(64, 30, 64, 10)] * 30)
+    assert "On the first try tuned is right less often (pass@1 0.469 → 0.156)." in sentences
