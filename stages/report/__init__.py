@@ -25,6 +25,8 @@ from stages.verify import audit
 
 REPORTS = Path("reports")
 ANY = pa.schema([])
+TOP_ANSWERS = Path(__file__).parent / "top_answers.sql"
+MOST, LONGEST = 6, 200  # answers of each problem that are told apart, and characters of each that are kept
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class Results:
     statuses: pa.Table  # how completions ended, per model and data set
     statuses_by_category: pa.Table  # and per pair, category and role
     decisive_hits: pa.Table  # the hits on which a category hangs
+    top_answers: pa.Table  # the most frequent answers of every model to every problem
     analyses: dict[str, dict[str, Any]]  # by pair and group of problems: what `leash compare --json` has, and more
 
 
@@ -86,6 +89,7 @@ def collect(params: Params) -> Results:
         statuses=audit.statuses(connection),
         statuses_by_category=audit.statuses_by_category(params, connection),
         decisive_hits=audit.decisive_hits(params, connection),
+        top_answers=tables.query(connection, TOP_ANSWERS, {"most": MOST, "longest": LONGEST}),
         analyses=analyses,
     )
 
