@@ -30,6 +30,8 @@ from stages.verify import audit
 REPORTS = Path("reports")
 ROLES = {"base": "base", "rlvr": "trained"}  # as the numbers call them, and as the summary does
 ANY = pa.schema([])
+TOP_ANSWERS = Path(__file__).parent / "top_answers.sql"
+MOST, LONGEST = 6, 200  # answers of each problem that are told apart, and characters of each that are kept
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class Results:
     questions: pa.Table  # what each problem asks and accepts
     examples: list[dict[str, Any]]  # samples that the page may show, and
     texts: dict[audit.Written, str]  # what they say, where completions are here
+    top_answers: pa.Table  # the most frequent answers of every model to every problem
     analyses: dict[str, dict[str, Any]]  # by pair and group of problems: what `leash compare --json` has, and more
     provenance: dict[str, Any]  # what the numbers were made of
 
@@ -104,6 +107,7 @@ def collect(params: Params) -> Results:
         questions=tables.query(connection, content.ROOM / "questions.sql"),
         examples=examples,
         texts=texts,
+        top_answers=tables.query(connection, TOP_ANSWERS, {"most": MOST, "longest": LONGEST}),
         analyses=analyses,
         provenance=provenance(params, statuses),
     )
