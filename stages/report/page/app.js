@@ -176,16 +176,24 @@ const nudge = (i, step) => Math.exp(0.24 * ((((i + 1) * step) % 1) - 0.5));
 function points() {
   return visible().filter(({ base, rlvr }) => base.ended != null && rlvr.ended != null).map((entry) => ({
     i: entry.i,
-    category: entry.letter ? `${entry.letter}, ${NAMES[entry.letter]}` : "not categorized",
+    category: entry.letter,
     x: Math.min(mass(entry.base, entry.samples) * nudge(entry.i, 0.618034), 1),
     y: Math.min(mass(entry.rlvr, entry.samples) * nudge(entry.i, 0.754878), 1),
-    title: content.problems.id[entry.i],
-    [`hits of ${pair().base}`]: `${entry.base.c} of ${entry.base.n}`,
-    [`hits of ${pair().rlvr}`]: `${entry.rlvr.c} of ${entry.rlvr.n}`,
-    question: content.problems.question[entry.i].slice(0, 160),
   }));
 }
 
+/** What is said of a problem under the pointer; `safe` makes text of whatever it is given. */
+function hint(i, safe) {
+  const { base, rlvr, letter } = found.find((entry) => entry.i === i);
+  const lines = [
+    `${content.problems.id[i]}: ${NAMES[letter] ?? "not categorized"}`,
+    `${pair().base} ${base.c}/${base.n}, ${pair().rlvr} ${rlvr.c}/${rlvr.n}`,
+    content.problems.question[i].slice(0, 160),
+  ];
+  return lines.map(safe).join("<br>");
+}
+
+const legendNames = `${JSON.stringify(NAMES)}[datum.label]`;
 const floor = 0.5 / Math.max(...content.ks); // where problems without a hit are drawn
 const cuts = () => [{ cut: Math.max(cutAt(k()), floor * 1.41) }];
 
@@ -203,8 +211,7 @@ function mapSpec() {
     mark: { type: "rule", color: css("--ink"), strokeDash: [5, 3] },
     encoding: { [channel]: { field: "cut", type: "quantitative" } },
   });
-  const letters = LETTERS.map((letter) => `${letter}, ${NAMES[letter]}`);
-  const details = ["category", `hits of ${pair().base}`, `hits of ${pair().rlvr}`, "question"];
+  const styled = (range) => ({ domain: LETTERS, range: LETTERS.map(range) });
   return {
     width: "container",
     height: Math.min(560, Math.max(320, $("map").clientWidth * 0.9)),
@@ -221,11 +228,11 @@ function mapSpec() {
           y: { field: "y", type: "quantitative", scale, axis: axis(pair().rlvr) },
           color: {
             field: "category",
-            scale: { domain: letters, range: LETTERS.map((letter) => css(`--${letter}`)) },
-            legend: { orient: "bottom", columns: 2, title: null },
+            scale: styled((letter) => css(`--${letter}`)),
+            legend: { orient: "bottom", columns: 2, title: null, labelExpr: legendNames },
           },
-          shape: { field: "category", scale: { domain: letters, range: LETTERS.map((letter) => SHAPES[letter]) } },
-          tooltip: ["title", ...details].map((field) => ({ field, type: "nominal" })),
+          shape: { field: "category", scale: styled((letter) => SHAPES[letter]) },
+          tooltip: { field: "i" },
         },
       },
     ],
@@ -246,7 +253,7 @@ function theme() {
   };
 }
 
-const embed = (target, spec) => vegaEmbed(target, spec, { actions: false, renderer: "canvas", tooltip: { theme: dark() ? "dark" : "light" } });
+const embed = (target, spec) => vegaEmbed(target, spec, { actions: false, renderer: "canvas", tooltip: { theme: dark() ? "dark" : "light", formatTooltip: hint } });
 const dark = () => matchMedia("(prefers-color-scheme: dark)").matches;
 
 async function drawMap() {

@@ -149,11 +149,12 @@ def shortened(text: str) -> str:
 def answers(top_answers: pa.Table, problems: Sequence[Key]) -> dict[str, list[list[list[Any]]]]:
     """By model and problem: its most frequent answers, whether they are right, and how often they came."""
     place = {key: i for i, key in enumerate(problems)}
-    found: dict[str, list[list[list[Any]]]] = {}
+    models = dict.fromkeys(top_answers["model"].to_pylist())
+    found: dict[str, list[list[list[Any]]]] = {model: [[] for _ in problems] for model in models}
     for row in top_answers.to_pylist():
-        mine = found.setdefault(row["model"], [[] for _ in problems])
         shown = None if row["answer"] is None else cut(row["answer"], 60)
-        mine[place[row["dataset"], row["problem_id"]]].append([shown, row["correct"], row["count"]])
+        mine = found[row["model"]][place[row["dataset"], row["problem_id"]]]
+        mine.append([shown, row["correct"], row["count"]])
     return found
 
 
