@@ -91,7 +91,10 @@ def write(params: Params, support: pa.Table, known: Analyses) -> None:
 def steps(k: int) -> pa.Schema:
     """The columns of the trajectory: what a row is of; pass@1 and pass@k of both models, counts, and ratios with their
     floors."""
-    about = {"pair": pa.string(), "dataset": pa.string(), "training": pa.string(), "step": pa.int64(), "k": pa.int64()}
+    about = {
+        **dict.fromkeys(("pair", "dataset", "base", "training"), pa.string()),
+        **dict.fromkeys(("step", "k"), pa.int64()),
+    }
     curves = [f"{role}_pass@{at}{end}" for at in dict.fromkeys((1, k)) for role in ROLES for end in ENDS]
     counts = dict.fromkeys(("problems", *"PESO"), pa.int64())
     return pa.schema([*pa.schema({**about, **dict.fromkeys(curves, pa.float64()), **counts}), *FLOORED])
@@ -102,7 +105,7 @@ def _steps(params: Params, support: pa.Table, k: int, known: Analyses) -> Iterat
     for pair in in_order(params):
         rows = support.filter(pc.equal(support["pair"], pair))
         counts = Counts.from_table(rows)
-        about = {"pair": pair, "training": params.pairs[pair].training, "step": params.pairs[pair].step, "k": k}
+        about = {"pair": pair, **params.pairs[pair].model_dump(include={"base", "training", "step"}), "k": k}
         for group, mask in groups(rows).items():
             if mask.any():
                 found = known[pair][group]

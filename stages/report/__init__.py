@@ -9,7 +9,7 @@ Out: reports/metrics.json, reports/tables/ (CSV and Markdown), reports/figures/ 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,10 @@ from stages import categorize, disk, entropy, mass, perplexity, tables
 from stages.categorize import several
 from stages.errors import LeashError
 from stages.params import Params
-from stages.report import figures, lines, page, write
+from stages.report import contents, figures, lines, page, write
 from stages.verify import audit
 
 REPORTS = Path("reports")
-ANY = pa.schema([])
 
 
 @dataclass(frozen=True)
@@ -33,10 +32,10 @@ class Results:
 
     support: pa.Table  # a row per pair and problem
     metrics: pa.Table  # P, E, S, O and ratios, per pair and data set
-    intervals: pa.Table  # the ratios with their intervals and noise floors
     answers: pa.Table  # metrics of the distinct correct answers of problems that have several
     pass_at_k: pa.Table  # per pair, data set, role and k
-    comparison: pa.Table  # all pairs at one k: checkpoints and trainings side by side
+    trajectory: pa.Table  # all pairs at one k, by data set: checkpoints and trainings side by side
+    comparison: pa.Table  # the same over all problems
     paired: pa.Table  # trained models of one base against each other
     completions: pa.Table  # and of distinct correct completions, at several epsilons
     masses: pa.Table
@@ -50,12 +49,13 @@ class Results:
     statuses_by_category: pa.Table  # and per pair, category and role
     decisive_hits: pa.Table  # the hits on which a category hangs
     analyses: dict[str, dict[str, Any]]  # by pair and group of problems: what `leash compare --json` has, and more
+    tables: dict[str, pa.Table] = field(default_factory=dict)  # what is shown of all that, with the paper's rows beside
 
 
 def run(params: Params) -> None:
     results = collect(params)
-    for name in page.TITLES:
-        write.table(REPORTS / "tables" / name, getattr(results, name))
+    for name, content in results.tables.items():
+        write.table(REPORTS / "tables" / name, content)
     write.csv(REPORTS / "decisive_hits.csv", results.decisive_hits)
     drawn = figures.draw(params, results, REPORTS / "figures")
     write.curve(REPORTS / "plots" / "pass_at_k.csv", params, results.pass_at_k)
@@ -67,14 +67,15 @@ def collect(params: Params) -> Results:
     support = _support(params, "problem")
     analyses = {pair: _analysis(pair) for pair in params.run.pairs}
     connection = tables.database(params)
-    return Results(
+    trajectory = tables.read(several.TRAJECTORY, several.steps(several.common_k(params)), "leash categorize")
+    results = Results(
         support=support,
         metrics=categorize.metrics(support),
-        intervals=pa.Table.from_pylist(lines.intervals(analyses)),
         answers=categorize.metrics(_support(params, "answer")),
         pass_at_k=pa.Table.from_pylist(lines.curves(categorize.pass_at_k(support), analyses), schema=lines.CURVES),
-        comparison=tables.read(several.TRAJECTORY, ANY, "leash categorize"),
-        paired=tables.read(several.PAIRED, ANY, "leash categorize"),
+        trajectory=trajectory,
+        comparison=trajectory.filter(pc.equal(trajectory["dataset"], "all")),
+        paired=tables.read(several.PAIRED, several.RIVALS, "leash categorize"),
         completions=categorize.by_epsilon(_support(params, "completion")),
         masses=mass.bounds(params, connection),
         perplexity=tables.read(perplexity.BY_CATEGORY, perplexity.tabling.BY_CATEGORY, "leash perplexity"),
@@ -88,6 +89,7 @@ def collect(params: Params) -> Results:
         decisive_hits=audit.decisive_hits(params, connection),
         analyses=analyses,
     )
+    return replace(results, tables=contents.contents(params, results))
 
 
 def _support(params: Params, unit: str) -> pa.Table:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from stages.params import Params
 from stages.report import lines, write
+from stages.report.tabling import TABLES
 from stages.verify import audit
 
 if TYPE_CHECKING:
@@ -19,31 +20,14 @@ if TYPE_CHECKING:
 
 TEMPLATE = Path(__file__).parent / "page.html"
 FIGURES = Path("reports") / "figures"
-TITLES = {
-    "metrics": "Support: P, E, S, O and their ratios",
-    "intervals": "The ratios with their intervals, and what no change at all would give",
-    "answers": "Support of each distinct correct answer, for problems that have several",
-    "comparison": "All pairs at one k: checkpoints and other trainings",
-    "paired": "Trained models of one base against each other",
-    "pass_at_k": "pass@k",
-    "completions": "Support of each distinct correct completion, by its exact probability",
-    "masses": "What the correct completions seen weigh together, a lower bound of the mass, beside its sampled share",
-    "perplexity": "Perplexity of reference solutions, by category",
-    "style": "How much log-perplexity grew, and how much of that is more than a change of style",
-    "entropy": "Entropies, share of correct samples and response length",
-    "entropy_intervals": "The same with intervals over problems",
-    "decoupling": "How token and answer entropy changed, and whether they went together",
-    "profile": "Token entropy along the completions, by tenths",
-    "statuses": "How completions ended: right, wrong, without an answer, cut off, not graded in time, not gradable",
-    "statuses_by_category": "How completions ended, by category: what is cut off may not be lost",
-}
+TITLES = {name: table.title for name, table in TABLES.items()}
 HITS, TAIL = 200, 160  # decisive hits on the page, and the characters of each text; reports/decisive_hits.csv has all
 
 
 def html(params: Params, results: Results, captions: dict[str, str]) -> str:
     figures = "\n".join(_figure(name, caption) for name, caption in captions.items())
     sections = "\n".join(
-        [_section(title, getattr(results, name)) for name, title in TITLES.items()]
+        [_section(title, results.tables[name]) for name, title in TITLES.items()]
         + [_section(audit.sentence(results.decisive_hits), _shortened(results.decisive_hits))]
     )
     return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
