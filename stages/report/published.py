@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -119,7 +120,7 @@ def entropy(params: Params, model: str, dataset: str) -> Row | None:
         if _is(row, asked):
             numbers = {measure: float(row[measure]) for measure in ("tokens", "token_entropy", "answer_entropy")}
             about = {"source": "paper", "samples": 32, "note": WHICH_PRORL if prorl else None}
-            return {**about, **numbers, "average": float(row["average"]) / 100}
+            return {**about, **numbers, "average": _share(row["average"])}
     return None
 
 
@@ -179,7 +180,7 @@ def _made_of(aggregate: Printed) -> set[str]:
 def _row(row: Printed, *remarks: str) -> Row:
     """A printed row by the names of our columns: pass@k as a share, counted at any hit."""
     counts = {letter: int(row[letter]) for letter in "PESO"}
-    passes = {f"{role}_pass@k": float(row[f"pass_{role}"]) / 100 if row[f"pass_{role}"] else None for role in ROLES}
+    passes = {f"{role}_pass@k": _share(row[f"pass_{role}"]) for role in ROLES}
     k = int(row["k"]) if row["k"] else None
     notes = [*remarks, *([NOT_NAMED] if row["model"] == "OLMo-2-0425-1B" else []), *_slip_notes(row)]
     return {
@@ -192,6 +193,11 @@ def _row(row: Printed, *remarks: str) -> Row:
         **{name: float(row[name]) for name in RANGE},
         "note": "; ".join(notes) or None,
     }
+
+
+def _share(percent: str) -> float | None:
+    """A printed percentage as a share, digit for digit."""
+    return float(Decimal(percent) / 100) if percent else None
 
 
 def _slip_notes(row: Printed) -> list[str]:
