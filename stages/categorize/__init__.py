@@ -50,8 +50,8 @@ def run(params: Params) -> list[str]:
         units = {unit: _unit(connection, params, unit) for unit in params.categorize.units if unit != "problem"}
         for unit, rows in [("problem", support), *units.items()]:
             _write(params, unit, rows)
-        groups.write(params, support, groups.majorities(connection, whole, params.categorize.seed))
-        several.write(params, problems(connection, params, level))
+        known = groups.write(params, support, groups.majorities(connection, whole, params.categorize.seed))
+        several.write(params, problems(connection, params, level), known)
     return _short(support) + _no_masses(params, units.get("completion"))
 
 

@@ -28,14 +28,18 @@ from stages.params import Params
 ROLES = ("base", "rlvr")
 # maj@k of each problem at the powers of two up to k and at k itself, by (model, data set, k) and problem.
 Majorities = Mapping[tuple[str, str, int], Mapping[str, list[float]]]
+# What is said of a pair and a group of its problems.
+Analyses = Mapping[str, Mapping[str, Mapping[str, Any]]]
 
 
-def write(params: Params, support: pa.Table, majorities: Majorities) -> None:
-    """Write what is said of every pair."""
+def write(params: Params, support: pa.Table, majorities: Majorities) -> Analyses:
+    """Write what is said of every pair, and return it."""
+    found = {}
     for pair in params.run.pairs:
         rows = support.filter(pc.equal(support["pair"], pair))
-        found = analyses(rows, settings(params), params.models_of(pair), majorities)
-        disk.write(tables.analysis_path(pair), json.dumps(found, indent=1, allow_nan=False) + "\n")
+        found[pair] = analyses(rows, settings(params), params.models_of(pair), majorities)
+        disk.write(tables.analysis_path(pair), json.dumps(found[pair], indent=1, allow_nan=False) + "\n")
+    return found
 
 
 def settings(params: Params) -> Settings:

@@ -3,7 +3,8 @@
 In:  the first samples of data/completions/ and data/verdicts/, the models.
 Out: in data/entropy/, {model}/{dataset}.parquet (each sample's entropies over its steps, by teacher forcing),
      answers.parquet (each problem's answer entropies), profile.parquet (token entropy along the completions),
-     intervals.parquet (every measure of every model) and decoupling.parquet (the changes of every pair).
+     intervals.parquet (every measure of every model, and by how much luck alone moves it) and decoupling.parquet (the
+     changes of every pair).
 
 As in the paper's Appendix B.4, in nats, over the first `entropy.samples` samples of every problem: the same number for
 all. A problem with fewer has none of these numbers, and its data set no mean. Token entropies are those of the model's
@@ -44,10 +45,12 @@ def run(params: Params) -> tuple[int, list[str]]:
     asked_for = reading(params)
     scored = keep_scores(jobs, tables.ENTROPY, "entropy", crew_for(params, asked_for), asked_for)
     silent = leave_empty(params, tables.entropy_path, tables.ENTROPY, "token entropies")
-    answers = tables.query(connection, ROOM / "answers.sql", {"samples": params.entropy.samples})
+    answers = answered(connection, 0, params.entropy.samples)
     tables.write(ANSWERS, answers, answers.schema)
+    halves = in_halves(connection, params.entropy.samples)
     connection = tables.database(params, only=("entropy",))
     connection.register("answers", answers)
+    connection.register("halves", halves)
     compare(params, connection)
     return scored, silent + too_short(params, connection) + too_long(connection)
 
@@ -63,8 +66,22 @@ def reading(params: Params) -> Reading:
     )
 
 
+def answered(connection: duckdb.DuckDBPyConnection, first: int, samples: int) -> pa.Table:
+    """The answer entropies of every problem over so many samples, from the `first` on."""
+    return tables.query(connection, ROOM / "answers.sql", {"first": first, "samples": samples})
+
+
+def in_halves(connection: duckdb.DuckDBPyConnection, samples: int) -> pa.Table:
+    """The same of the first and of the second half of the samples; `later` tells which."""
+    half = samples // 2
+    parts = [(later, answered(connection, half * later, half)) for later in (False, True)]
+    return pa.concat_tables(
+        part.append_column("later", pa.array([later] * part.num_rows, pa.bool_())) for later, part in parts
+    )
+
+
 def compare(params: Params, connection: duckdb.DuckDBPyConnection) -> None:
-    """Write the profile of every model, its measures with their intervals, and the changes of every pair."""
+    """Write the profile of every model, its measures with their intervals and floors, and the changes of every pair."""
     tables.keep(connection, "measured", ROOM / "measured.sql")
     pairs = [
         dict(zip(("pair", "base", "rlvr"), (pair, *params.models_of(pair)), strict=True)) for pair in params.run.pairs
@@ -73,7 +90,8 @@ def compare(params: Params, connection: duckdb.DuckDBPyConnection) -> None:
     profiles = tables.query(connection, ROOM / "profile.sql")
     tables.write(PROFILE, profiles, profiles.schema)
     chosen = groups.settings(params)
-    measures = groups.intervals(connection.table("measured").to_arrow_table(), chosen)
+    floors = tables.query(connection, ROOM / "floors.sql", {"half": params.entropy.samples // 2})
+    measures = groups.intervals(connection.table("measured").to_arrow_table(), floors, chosen)
     tables.write(INTERVALS, tables.table(measures, groups.INTERVALS), groups.INTERVALS)
     changes = groups.decoupling(tables.query(connection, ROOM / "changes.sql"), pairs, chosen)
     tables.write(DECOUPLING, tables.table(changes, groups.DECOUPLING), groups.DECOUPLING)
@@ -138,7 +156,7 @@ def profile() -> pa.Table:
 
 
 def intervals() -> pa.Table:
-    """Every measure of every model with its interval."""
+    """Every measure of every model with its interval, and how much two runs of half the samples differ in it."""
     return tables.read(INTERVALS, groups.INTERVALS, "leash entropy")
 
 

@@ -1,5 +1,5 @@
--- answers: each problem's answer entropy, -sum f ln f over the classes of its first answers, as it is (plug-in) and
--- with Miller and Madow's correction for the classes that so few samples miss. Output without an answer, cut off or
+-- answers: each problem's answer entropy, -sum f ln f over the classes of its answers in so many samples, from the
+-- first that is asked for on, as it is (plug-in) and with Miller and Madow's correction for the classes that so few samples miss. Output without an answer, cut off or
 -- not, is one class; an answer that could not be scored keeps its own. Beside them: how often those samples were
 -- correct, and Good and Turing's estimate of the mass of answers not seen yet, the share of samples whose class no
 -- other sample has. All problems are measured on the same number of samples: one that has fewer, or stopped before,
@@ -15,7 +15,7 @@ with classes as (
         count(*) filter (where correct) as correct,
         sum(count(*)) over (partition by model, dataset, problem_id) as samples
     from verdicts
-    where sample < $samples
+    where sample >= $first and sample < $first + $samples
     group by model, dataset, problem_id, answer_class
 ),
 

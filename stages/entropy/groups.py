@@ -1,7 +1,7 @@
 """What is said of a group of problems: each measure of a model, and the changes of a pair, with their intervals.
 
-    intervals(measured, settings)[1]  ->  {"model": "base", "dataset": "all", "measure": "tokens", "value": 31.5,
-                                           "low": 27.9, "high": 35.3}
+    intervals(measured, floors, settings)[1]  ->  {"model": "base", "dataset": "all", "measure": "tokens",
+                                                   "value": 31.5, "low": 27.9, "high": 35.3, "floor": 0.4}
 
 The paper's decoupling is that token entropy may rise while answer entropy falls. `decoupling` puts it to the test: the
 mean change of both over the problems that both models have, how the changes of single problems go together, and how
@@ -42,7 +42,7 @@ ESTIMATES = (*CHANGES, "spearman", "token_up_answer_down", "token_down_answer_up
 INTERVALS = pa.schema(
     [
         *(pa.field(name, TEXT, nullable=False) for name in ("model", "dataset", "measure")),
-        *(pa.field(name, REAL) for name in ("value", "low", "high")),
+        *(pa.field(name, REAL) for name in ("value", "low", "high", "floor")),  # floor: see floors.sql
     ]
 )
 DECOUPLING = pa.schema(
@@ -73,16 +73,18 @@ def settings(params: Params) -> Settings:
     return Settings(chosen.confidence, chosen.bootstrap, chosen.seed)
 
 
-def intervals(measured: pa.Table, chosen: Settings) -> list[dict[str, Any]]:
-    """Every measure of every model, per data set and over all problems."""
+def intervals(measured: pa.Table, floors: pa.Table, chosen: Settings) -> list[dict[str, Any]]:
+    """Every measure of every model with its floor, per data set and over all problems."""
     rows = []
+    luck = {(row["model"], row["dataset"], row["measure"]): row["floor"] for row in floors.to_pylist()}
     for model in pc.unique(measured["model"]).to_pylist():
         for dataset, part in apart(measured.filter(pc.equal(measured["model"], model))):
             drawn = chosen.drawn(part.num_rows)
             for name, estimated in MEASURES.items():
                 found = estimated(reals(part, name), drawn, chosen.confidence)
                 key = {"model": model, "dataset": dataset, "measure": name}
-                rows.append({**key, "value": found.value, "low": found.low, "high": found.high})
+                floor = luck[model, dataset, name]
+                rows.append({**key, "value": found.value, "low": found.low, "high": found.high, "floor": floor})
     return rows
 
 

@@ -10,7 +10,7 @@ Out: reports/metrics.json (all numbers by pair, and their provenance), reports/s
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from stages import categorize, disk, entropy, mass, perplexity, tables
 from stages.categorize import saying, several
 from stages.errors import LeashError
 from stages.params import Params
-from stages.report import figures, lines, page, plots, write
+from stages.report import contents, figures, lines, page, plots, write
 from stages.report.page import content
 from stages.report.provenance import provenance
 from stages.report.verdict import verdict
@@ -29,7 +29,6 @@ from stages.verify import audit
 
 REPORTS = Path("reports")
 ROLES = {"base": "base", "rlvr": "trained"}  # as the numbers call them, and as the summary does
-ANY = pa.schema([])
 TOP_ANSWERS = Path(__file__).parent / "top_answers.sql"
 MOST, LONGEST = 6, 200  # answers of each problem that are told apart, and characters of each that are kept
 
@@ -40,10 +39,10 @@ class Results:
 
     support: pa.Table  # a row per pair and problem
     metrics: pa.Table  # P, E, S, O and ratios, per pair and data set
-    intervals: pa.Table  # the ratios with their intervals and noise floors
     answers: pa.Table  # metrics of the distinct correct answers of problems that have several
     pass_at_k: pa.Table  # per pair, data set, role and k
-    comparison: pa.Table  # all pairs at one k: checkpoints and trainings side by side
+    trajectory: pa.Table  # all pairs at one k, by data set: checkpoints and trainings side by side
+    comparison: pa.Table  # the same over all problems
     paired: pa.Table  # trained models of one base against each other
     completions: pa.Table  # and of distinct correct completions, at several epsilons
     masses: pa.Table
@@ -62,12 +61,13 @@ class Results:
     top_answers: pa.Table  # the most frequent answers of every model to every problem
     analyses: dict[str, dict[str, Any]]  # by pair and group of problems: what `leash compare --json` has, and more
     provenance: dict[str, Any]  # what the numbers were made of
+    tables: dict[str, pa.Table] = field(default_factory=dict)  # what is shown of all that, with the paper's rows beside
 
 
 def run(params: Params) -> None:
     results = collect(params)
-    for name in page.TITLES:
-        write.table(REPORTS / "tables" / name, getattr(results, name))
+    for name, table in results.tables.items():
+        write.table(REPORTS / "tables" / name, table)
     write.csv(REPORTS / "decisive_hits.csv", results.decisive_hits)
     drawn = figures.draw(params, results, REPORTS / "figures")
     plots.write(REPORTS / "plots", params, results)
@@ -85,14 +85,15 @@ def collect(params: Params) -> Results:
     hits = audit.hits(params, connection)
     examples = content.candidates(params, connection)
     texts = audit.texts([*hits, *examples])
-    return Results(
+    trajectory = tables.read(several.TRAJECTORY, several.steps(several.common_k(params)), "leash categorize")
+    results = Results(
         support=support,
         metrics=categorize.metrics(support),
-        intervals=pa.Table.from_pylist(lines.intervals(analyses)),
         answers=categorize.metrics(_support(params, "answer")),
         pass_at_k=pa.Table.from_pylist(lines.curves(categorize.pass_at_k(support), analyses), schema=lines.CURVES),
-        comparison=tables.read(several.TRAJECTORY, ANY, "leash categorize"),
-        paired=tables.read(several.PAIRED, ANY, "leash categorize"),
+        trajectory=trajectory,
+        comparison=trajectory.filter(pc.equal(trajectory["dataset"], "all")),
+        paired=tables.read(several.PAIRED, several.RIVALS, "leash categorize"),
         completions=categorize.by_epsilon(_support(params, "completion")),
         masses=mass.bounds(params, connection),
         perplexity=tables.read(perplexity.BY_CATEGORY, perplexity.tabling.BY_CATEGORY, "leash perplexity"),
@@ -111,6 +112,7 @@ def collect(params: Params) -> Results:
         analyses=analyses,
         provenance=provenance(params, statuses),
     )
+    return replace(results, tables=contents.contents(params, results))
 
 
 def _support(params: Params, unit: str) -> pa.Table:

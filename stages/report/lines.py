@@ -26,21 +26,6 @@ CURVES = pa.schema(
 Analysis = Mapping[str, Any]
 
 
-def intervals(analyses: Mapping[str, Mapping[str, Analysis]]) -> list[dict[str, Any]]:
-    """Each ratio of each pair and group: its value and both intervals; and, at half the samples, the pair's value and
-    those that the base and the trained model have against themselves."""
-    rows = []
-    for pair, groups in analyses.items():
-        for group, found in groups.items():
-            floor = found["noise_floor"]
-            for name in RATIOS:
-                half = {"half_k": _most(floor["k"])} | {
-                    f"half_{which}": floor[which][name]["value"] for which in ("pair", "base", "rlvr")
-                }
-                rows.append({"pair": pair, "dataset": group, "ratio": name, **found[name], **half})
-    return rows
-
-
 def curves(pass_at_k: pa.Table, analyses: Mapping[str, Mapping[str, Analysis]]) -> list[dict[str, Any]]:
     """pass@k with its interval over problems, and beside it the plain hit rate of the first k and maj@k."""
     rows: list[dict[str, Any]] = pass_at_k.to_pylist()

@@ -9,6 +9,9 @@ import pyarrow as pa
 import pyarrow.csv
 
 from stages import disk
+from stages.report.cells import cells, columns, shown
+
+__all__ = ["csv", "markdown", "rounded", "shown", "table"]
 
 
 def table(path: Path, content: pa.Table) -> None:
@@ -23,19 +26,10 @@ def csv(path: Path, content: pa.Table) -> None:
 
 
 def markdown(content: pa.Table) -> str:
-    names = content.column_names
-    rows = [[shown(value) for value in row.values()] for row in content.to_pylist()]
-    lines = [names, ["---:" if _is_number(content[name].type) else "---" for name in names], *rows]
+    headings, rows = cells(content)
+    rule = ["---:" if column.number else "---" for column in columns(content)]
+    lines = [headings, rule, *([cell.replace("|", r"\|") for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
-
-
-def shown(value: Any) -> str:
-    """A cell for people: a dash for what is not defined, three decimals or digits for what is not whole."""
-    if value is None:
-        return "–"
-    if not isinstance(value, float):
-        return str(value)
-    return f"{value:.3f}" if value == 0 or 0.001 <= abs(value) < 1000 else f"{value:.3g}"
 
 
 def rounded(value: Any) -> Any:
@@ -43,7 +37,3 @@ def rounded(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: rounded(inner) for name, inner in value.items()}
     return float(f"{value:.6g}") if isinstance(value, float) else value
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))

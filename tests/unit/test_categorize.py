@@ -362,12 +362,17 @@ def test_trained_models_are_compared_on_the_same_problems(project: Params) -> No
     [row] = tables.read(several.PAIRED, several.RIVALS, "").to_pylist()
     assert [row[name] for name in ("first", "second", "k")] == ["rlvr", "sft", 8]
     assert [row[name] for name in ("both", "second_only", "first_only", "neither")] == [1, 1, 1, 1]
-    assert (row["p_value"], row["pass@1 difference"], row["pass@k difference"]) == (1.0, -0.25, 0.0)
-    assert row["pass@1 low"] < -0.25 < row["pass@1 high"]
-    steps = tables.read(several.TRAJECTORY, pa.schema([]), "").to_pylist()
-    shown = [(step["pair"], step["step"], step["P"], step["S"]) for step in steps]
-    assert shown == [("rlvr", 200, 2, 2), ("sft", None, 2, 2)]
-    assert steps[0]["SRR low"] < steps[0]["SRR"] == 0.5 < steps[0]["SRR high"]
+    assert (row["p_value"], row["pass@1_difference"], row["pass@k_difference"]) == (1.0, -0.25, 0.0)
+    assert row["pass@1_difference_low"] < -0.25 < row["pass@1_difference_high"]
+    steps = tables.read(several.TRAJECTORY, several.steps(8), "").to_pylist()
+    shown = [(step["pair"], step["dataset"], step["step"], step["P"], step["S"]) for step in steps]
+    assert shown == [
+        (pair, group, at, 2, 2) for pair, at in (("rlvr", 200), ("sft", None)) for group in ("all", "make")
+    ]
+    assert steps[0]["SRR_low"] < steps[0]["SRR"] == 0.5 < steps[0]["SRR_high"]
+    # The base's one hit in 8 is in one half of its samples or in the other, never in both.
+    assert (steps[0]["half_k"], steps[0]["SRR_floor"], steps[0]["NSCR_floor"]) == (4, 0.0, 0.0)
+    assert steps[0]["SRR_half"] == 0.5
 
 
 def test_the_same_seed_gives_the_same_analysis(project: Params) -> None:

@@ -78,13 +78,18 @@ def connected(verdicts: Rows, scores: Rows | None = None, samples: int = SAMPLES
     connection.register("problems", pa.Table.from_pylist(problems))
     connection.register("verdicts", pa.Table.from_pylist(verdicts))
     connection.register("entropy", pa.Table.from_pylist(scores or [], schema=schema))
-    connection.register("answers", tables.query(connection, entropy.ROOM / "answers.sql", {"samples": samples}))
+    connection.register("answers", entropy.answered(connection, 0, samples))
+    connection.register("halves", entropy.in_halves(connection, samples))
     tables.keep(connection, "measured", entropy.ROOM / "measured.sql")
     return connection
 
 
 def rows_of(connection: duckdb.DuckDBPyConnection, name: str) -> Rows:
     return list(tables.query(connection, entropy.ROOM / f"{name}.sql").to_pylist())
+
+
+def floors_of(connection: duckdb.DuckDBPyConnection, samples: int = SAMPLES) -> pa.Table:
+    return tables.query(connection, entropy.ROOM / "floors.sql", {"half": samples // 2})
 
 
 def answers(classes: Sequence[str | None]) -> dict[str, float]:
@@ -350,7 +355,7 @@ def test_values_with_intervals_are_those_of_the_summary() -> None:
     connection = connected(all_verdicts(), all_scores())
     summary = {(row["model"], row["dataset"]): row for row in rows_of(connection, "summary")}
     measured = connection.table("measured").to_arrow_table()
-    found = groups.intervals(measured, groups.Settings(resamples=200))
+    found = groups.intervals(measured, floors_of(connection), groups.Settings(resamples=200))
     assert {row["measure"] for row in found} == set(rows_of(connection, "summary")[0]) - {
         "model", "dataset", "problems", "samples",
     }  # fmt: skip
@@ -359,6 +364,39 @@ def test_values_with_intervals_are_those_of_the_summary() -> None:
         assert row["value"] == pytest.approx(summary[row["model"], row["dataset"]][row["measure"]], abs=1e-12)
         if row["dataset"] == "all":
             assert 0 <= row["low"] <= row["value"] <= row["high"]
+
+
+def test_the_floor_is_what_two_halves_of_the_samples_differ_by() -> None:
+    """In numpy: the root of the sum of squares of the problems' differences, over their number."""
+    verdicts, scores = all_verdicts(), all_scores()
+    found = {
+        (row["model"], row["dataset"], row["measure"]): row["floor"]
+        for row in floors_of(connected(verdicts, scores)).to_pylist()
+    }
+    half = SAMPLES // 2
+    token, answer = [], []
+    for dataset, problem in PROBLEMS:
+        mine = {"model": MODELS[0], "dataset": dataset, "problem_id": problem}
+        steps, classes = (
+            [row[name] for row in sorted(rows, key=lambda row: row["sample"]) if mine.items() <= row.items()]
+            for rows, name in ((scores, "token_entropy"), (verdicts, "answer_class"))
+        )
+        token.append(np.mean(steps[half : 2 * half]) - np.mean(steps[:half]))
+        answer.append(answers(classes[half : 2 * half])["answer_entropy"] - answers(classes[:half])["answer_entropy"])
+    for measure, differences in (("token_entropy", token), ("answer_entropy", answer)):
+        expected = np.sqrt(np.sum(np.square(differences))) / len(PROBLEMS)
+        assert found[MODELS[0], "all", measure] == pytest.approx(expected, abs=1e-12)
+    assert min(floor for floor in found.values() if floor is not None) >= 0
+
+
+def test_there_is_no_floor_where_halves_are_not_measured() -> None:
+    """Without scores the answers alone have one; with one sample nothing has."""
+    floors = {
+        (row["dataset"], row["measure"]): row["floor"] for row in floors_of(connected(all_verdicts())).to_pylist()
+    }
+    assert floors["all", "token_entropy"] is floors["all", "tokens"] is None
+    assert floors["all", "answer_entropy"] is not None
+    assert set(floors_of(connected(all_verdicts(), samples=1), samples=1)["floor"].to_pylist()) == {None}
 
 
 def known(found: Estimate) -> tuple[float, float, float]:

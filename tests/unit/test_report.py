@@ -19,12 +19,9 @@ from stages.cli import main
 from stages.errors import LeashError
 from stages.params import Params
 from stages.report import figures
+from stages.report.tabling import TABLES
 from tests.conftest import ROOT, small, write_params
 
-TABLES = (
-    *("metrics", "intervals", "answers", "pass_at_k", "comparison", "paired", "masses", "completions", "perplexity"),
-    *("style", "entropy", "entropy_intervals", "decoupling", "profile"),
-)
 FIGURES = ("pass_at_k", "support_map", "categories", "comparison", "perplexity", "entropy")
 IMPORTED: dict[str, Any] = {"models": {"base": {"engine": "import"}, "rlvr": {"engine": "import"}}}
 
@@ -66,6 +63,7 @@ def reported(params: Params) -> tuple[dict[str, Any], list[str]]:
     report.run(params)
     for name in TABLES:
         assert (Path("reports/tables") / f"{name}.md").read_text().startswith("| ")
+        assert (Path("reports/tables") / f"{name}.csv").read_text().startswith('"')
     for name in FIGURES:
         assert (Path("reports/figures") / f"{name}.svg").stat().st_size > 1000
     assert "pass@1" in report.headline()
@@ -226,7 +224,8 @@ def test_the_headline_says_how_sure_it_is(finished: Finished, monkeypatch: pytes
     for sentence in ("(no change at all): SRR", "one uniform sharpening (odds × "):
         assert sentence in headline
         assert sentence in page
-    assert Path("reports/tables/intervals.csv").read_text().count("\n") == 1 + 3 * 4
+    shown = Path("reports/tables/by_domain.md").read_text()
+    assert f"{metrics['SRR']:.3f} ({ends['low']:.3f} to {ends['high']:.3f})" in shown
 
 
 def test_where_nothing_can_be_said_of_sharpening_the_page_says_why(

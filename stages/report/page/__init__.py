@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from stages.params import Params
-from stages.report import lines, tabling, write
+from stages.report import lines, tabling
+from stages.report.cells import shown
 from stages.report.page import content
 from stages.report.verdict import verdict
 from stages.verify import audit
@@ -184,7 +185,7 @@ def _section(params: Params, results: Results, captions: dict[str, str], section
         _said(params, results, section.id),
         *(_figure(name, captions[name]) for name in section.figures),
         _hits(results.decisive_hits) if section.id == "verdicts" else "",
-        *(_table(name, getattr(results, name)) for name in section.tables),
+        *(_table(name, results.tables[name]) for name in section.tables),
         "</section>",
     ]
     return "\n".join(part for part in parts if part)
@@ -230,7 +231,7 @@ def _hits(hits: pa.Table) -> str:
     short = hits.slice(0, HITS).select(
         ["pair", "dataset", "problem_id", "sample", "why", "second_check", "answer", "gold"]
     )
-    rows = [[content.cut(write.shown(value), SHORT) for value in row.values()] for row in short.to_pylist()]
+    rows = [[content.cut(shown(value), SHORT) for value in row.values()] for row in short.to_pylist()]
     left = f" The first {HITS}; reports/decisive_hits.csv has all." if hits.num_rows > HITS else ""
     about = "Their texts are shown with each problem above." + left
     head = [name.replace("_", " ") for name in short.column_names]
