@@ -25,7 +25,10 @@ TABLES = (
     *("metrics", "intervals", "answers", "pass_at_k", "comparison", "paired", "masses", "completions", "perplexity"),
     *("style", "entropy", "entropy_intervals", "decoupling", "profile"),
 )
-FIGURES = ("pass_at_k", "support_map", "categories", "comparison", "perplexity", "entropy")
+FIGURES = (
+    *("pass_at_k", "support_map", "categories", "pass_at_k_examples", "categories_by_k", "categories_by_epsilon"),
+    *("trajectory", "perplexity", "entropy", "answers"),
+)
 IMPORTED: dict[str, Any] = {"models": {"base": {"engine": "import"}, "rlvr": {"engine": "import"}}}
 
 
