@@ -74,7 +74,7 @@ def test_report_is_complete(repo: Path) -> None:
     metrics = json.loads((repo / "reports" / "metrics.json").read_text())["pairs"]["rlvr"]
     assert sum(metrics[name] for name in "PESO") == 10
     assert {"SRR", "NDR", "SDS", "NSCR", "base_pass@1", "rlvr_pass@16"} <= set(metrics)
-    for name in ("pass_at_k", "support_map", "categories", "comparison", "perplexity", "entropy"):
+    for name in ("pass_at_k", "support_map", "categories", "trajectory", "perplexity", "entropy"):
         for suffix in (".png", ".svg"):
             assert (repo / "reports" / "figures" / name).with_suffix(suffix).stat().st_size > 1000
     for name in (

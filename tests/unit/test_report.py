@@ -22,7 +22,10 @@ from stages.report import figures
 from stages.report.tabling import TABLES
 from tests.conftest import ROOT, small, write_params
 
-FIGURES = ("pass_at_k", "support_map", "categories", "comparison", "perplexity", "entropy")
+FIGURES = (
+    *("pass_at_k", "support_map", "categories", "pass_at_k_examples", "categories_by_k", "categories_by_epsilon"),
+    *("trajectory", "perplexity", "entropy", "answers"),
+)
 IMPORTED: dict[str, Any] = {"models": {"base": {"engine": "import"}, "rlvr": {"engine": "import"}}}
 
 

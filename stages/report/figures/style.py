@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -64,7 +64,7 @@ class Look(NamedTuple):
 
     colour: str
     marker: str
-    line: str
+    line: Literal["-", "--", "-.", ":", ""]
     hatch: str
 
 
@@ -79,7 +79,7 @@ NAMES = {"P": "preservation", "E": "expansion", "S": "shrinkage", "O": "out of s
 # For things that come in any number; the markers repeat later than the colours.
 COLOURS = ("#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#222222")
 MARKERS = ("s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p")
-DASHES = ("-", "--", "-.", ":")
+DASHES: tuple[Literal["-", "--", "-.", ":"], ...] = ("-", "--", "-.", ":")
 
 
 def look(number: int) -> Look:
@@ -100,7 +100,7 @@ def grid(
     """So many panels in rows, and nothing where the last row has room left."""
     columns = min(panels, per_row)
     rows = math.ceil(panels / columns)
-    size = (width * columns + 0.5, height * rows + 0.7)
+    size = (width * columns + 0.5, height * rows + 0.5)
     figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, **options)
     for ax in axes.flat[panels:]:
         ax.remove()
@@ -125,6 +125,7 @@ def legend(figure: Figure, handles: Sequence[Artist]) -> None:
     room = figure.get_figwidth() * 72
     rows = 1 if sum(widths) <= room else math.ceil(len(handles) / max(1, int(room / max(widths))))
     columns = math.ceil(len(handles) / rows)
+    figure.set_figheight(figure.get_figheight() + 0.2 * rows)
     figure.legend(handles=list(handles), loc="outside upper center", ncols=columns)
 
 
@@ -188,7 +189,9 @@ def nothing(sentence: str) -> Figure:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """As PNG and SVG, without a date."""
+    """As PNG and SVG, without a date; laid out once for both."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
     for suffix in (".png", ".svg"):
         with disk.whole(path.with_suffix(suffix)) as unfinished:
             figure.savefig(unfinished, metadata={"Date": None} if suffix == ".svg" else None)

@@ -40,8 +40,8 @@ def support_map(rows: Rows, base: str, rlvr: str) -> Figure:
     ax.set(xscale="log", yscale="log", xlim=(begin, top), ylim=(begin, top))
     _decades(ax, least, floor)
     _quadrants(ax)
-    ax.set_xlabel(f"mass under {style.short(base)} (share of samples that are correct)")
-    ax.set_ylabel(f"mass under {style.short(rlvr)} (share of samples that are correct)")
+    ax.set_xlabel(f"mass under {style.short(base)} (share of samples)")
+    ax.set_ylabel(f"mass under {style.short(rlvr)} (share of samples)")
     style.legend(figure, _counted(rows, base, rlvr))
     return figure
 
@@ -58,7 +58,7 @@ def _points(ax: Axes, rows: Rows, floor: float, spread: float) -> None:
             for role in ("base", "rlvr")
         )
         size, alpha = (9, 0.5) if many else (18, 0.8)
-        ax.scatter(x, y, size, look.colour, look.marker, alpha=alpha, linewidths=0.9, rasterized=many)
+        ax.scatter(x, y, size, c=look.colour, marker=look.marker, alpha=alpha, linewidths=0.9, rasterized=many)
 
 
 def _jittered(places: Reals, floor: float, spread: float, shift: Reals) -> Reals:
@@ -105,7 +105,7 @@ def place(row: Mapping[str, Any], role: str, floor: float) -> float:
 def categories(rows: Rows, pairs: Mapping[str, tuple[str, str]]) -> Figure:
     """A panel for each pair, a bar for each group of problems."""
     groups = list(dict.fromkeys(row["dataset"] for row in rows))
-    figure, axes = style.grid(len(pairs), width=2.4, height=0.6 + 0.19 * len(groups), sharey=True)
+    figure, axes = style.grid(len(pairs), width=max(2.4, 5 / len(pairs)), height=0.6 + 0.19 * len(groups), sharey=True)
     for ax, (pair, (base, rlvr)) in zip(axes, pairs.items(), strict=True):
         mine = {row["dataset"]: row for row in rows if row["pair"] == pair}
         _bars(ax, [mine.get(group) for group in groups])

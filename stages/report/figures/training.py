@@ -34,7 +34,7 @@ def trajectory(rows: Rows, pairs: Pairs) -> Figure:
         for number, (row, look) in enumerate(zip(others, marks, strict=True)):
             _mark(ax, row, name, look, _slot(lines, number))
         style.head(ax, said, of)
-        ax.yaxis.set_major_locator(MaxNLocator(5))
+        ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
     _steps(figure, axes, lines, len(others))
     figure.supylabel("share of problems", fontsize=9)
     labels = [*(_named(mine, pairs) for mine in lines), *(style.short(pairs[row["pair"]][1]) for row in others)]
@@ -91,7 +91,7 @@ def _mark(ax: Axes, row: Mapping[str, Any], name: str, look: Look, x: float) -> 
     reach = style.reach(value, row[f"{key} low"], row[f"{key} high"])
     ax.errorbar([x], [value], yerr=reach, color=look.colour, marker=look.marker, markersize=5, capsize=2)
     if before is not None:
-        ax.plot([x], [before], color=BEFORE.colour, marker=BEFORE.marker, markerfacecolor="white")
+        ax.plot([x], [before], color=BEFORE.colour, marker=BEFORE.marker)
 
 
 def _steps(figure: Figure, axes: Sequence[Axes], lines: Sequence[Rows], others: int) -> None:
@@ -128,6 +128,7 @@ def perplexity(rows: Rows, base: str, rlvr: str) -> Figure:
             _bars(ax, [mine.get(category) for category in style.CATEGORIES], role, look)
         problems = {category: mine[category]["problems"] if category in mine else 0 for category in style.CATEGORIES}
         ax.set_xticks(range(len(problems)), [f"{category}\n({number:,})" for category, number in problems.items()])
+        ax.set_xlim(-0.6, len(problems) - 0.4)
         ax.grid(axis="x", visible=False)
         style.head(ax, f"solutions: {source}")
     figure.supxlabel("category (number of problems)", fontsize=9)
@@ -139,7 +140,7 @@ def perplexity(rows: Rows, base: str, rlvr: str) -> Figure:
 def _bars(ax: Axes, rows: Sequence[Mapping[str, Any] | None], role: str, look: Look) -> None:
     name = f"perplexity_{role}"
     places = np.arange(len(rows)) + ROLE_SHIFT[role]
-    heights = style.reals(row and row[name] for row in rows)
+    heights = style.reals(row[name] if row else None for row in rows)
     ax.bar(places, heights, 0.38, color=look.colour, hatch=look.hatch, edgecolor="white")
     for x, row in zip(places, rows, strict=True):
         if row and row[name] is not None:

@@ -1,0 +1,304 @@
+"""The figures as someone sees them who opens them: labelled, named, nothing on top of anything else."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pyarrow as pa
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox, BboxBase
+
+from stages import categorize, entropy, mass, params, perplexity, report, tables
+from stages.perplexity.tabling import BY_CATEGORY
+from stages.report import figures
+from stages.report.figures import style, support
+from stages.seeds import stream
+from tests.conftest import ROOT, small, write_params
+from tests.unit.test_report import FIGURES, IMPORTED, sampled
+
+DATASETS = (
+    *("aime24", "aime25", "amc23", "math500", "minerva", "olympiadbench", "mathvista", "mathvision", "simpleqa"),
+    *("livebench-reasoning", "livebench-language", "livebench-coding", "scibench", "livecodebench-v5"),
+    *("livecodebench-v6", "prime-factorization-hard", "graph-color-with-twenty-vertices", "palindrome-generation"),
+)
+PAIRS = {
+    "prorl": {"base": "deepseek-r1-distill-qwen-1.5b", "rlvr": "nemotron-research-reasoning-qwen-1.5b-v2"},
+    "step-1000": {"base": "deepseek-r1-distill-qwen-1.5b", "rlvr": "nemotron-step-1000", "step": 1000},
+    "step-2000": {"base": "deepseek-r1-distill-qwen-1.5b", "rlvr": "nemotron-step-2000", "step": 2000},
+    "acereason-7b": {"base": "deepseek-7b", "rlvr": "acereason-7b"},
+    "skywork": {"base": "deepseek-7b", "rlvr": "skywork-or1-7b"},
+    "phi": {"base": "phi-4-reasoning", "rlvr": "phi-4-reasoning-plus"},
+    "sft": {"base": "phi-4-reasoning", "rlvr": "phi-4-sft", "training": "sft"},
+    "olmo": {"base": "olmo-2-0425-1b-dpo", "rlvr": "olmo-2-0425-1b-rlvr1"},
+}
+PLAIN = ("data set", "answer", "trainings (in the legend's order)")  # what an axis can tell without a unit
+
+
+class Run(NamedTuple):
+    """A run and its figures, drawn once and looked at by many tests."""
+
+    params: params.Params
+    results: report.Results
+    figures: dict[str, Figure]
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A small run of the embedded pair."""
+    folder = tmp_path_factory.mktemp("few")
+    (folder / "models").symlink_to(ROOT / "models")
+    chosen = write_params(folder, small())
+    with contextlib.chdir(folder):
+        sampled(chosen)
+        return drawn(chosen, collected(chosen))
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run without weights, in which no problem has its k samples yet."""
+    folder = tmp_path_factory.mktemp("short")
+    chosen = write_params(folder, small(**IMPORTED))
+    with contextlib.chdir(folder):
+        sampled(chosen, samples=3)
+        return drawn(chosen, collected(chosen))
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """8 pairs on 18 data sets."""
+    folder = tmp_path_factory.mktemp("many")
+    with contextlib.chdir(folder):
+        return drawn(*made_up(folder, problems=4, k=16))
+
+
+def collected(chosen: params.Params) -> report.Results:
+    mass.run(chosen)
+    categorize.run(chosen)
+    perplexity.run(chosen)
+    entropy.run(chosen)
+    return report.collect(chosen)
+
+
+def made_up(folder: Path, problems: int, k: int) -> tuple[params.Params, report.Results]:
+    """Counts, answers, perplexities and entropies that no model ever had, under the long names of real ones."""
+    models = list(dict.fromkeys(model for pair in PAIRS.values() for model in (pair["base"], pair["rlvr"])))
+    domain = {name: {"imported": True, "domain": "math" if i < 8 else "non-math"} for i, name in enumerate(DATASETS)}
+    raw: dict[str, Any] = {
+        "run": {"models": models, "datasets": list(DATASETS), "pairs": list(PAIRS)},
+        "models": {model: {"engine": "import"} for model in models},
+        "pairs": PAIRS,
+        "datasets": domain,
+        "sample": {"k": k, "max_tokens": 32768},
+        "categorize": {"bootstrap": 20, "epsilon": "auto"},
+        "entropy": {"samples": 4},
+    }
+    chosen = write_params(folder, raw)
+    for number, dataset in enumerate(DATASETS):
+        about = {"dataset": dataset, "question": "?", "gold": ["0"], "grader": "exact", "images": None, "meta": "{}"}
+        rows = [{**about, "problem_id": f"{dataset}-{i:04d}"} for i in range(problems)]
+        tables.write(tables.problems_path(dataset), tables.table(rows, tables.PROBLEMS), tables.PROBLEMS)
+        for model in models:
+            verdicts(model, dataset, number, problems, k)
+    results = collected(chosen)
+    return chosen, dataclasses.replace(results, perplexity=perplexities(results), **entropies(models))
+
+
+def verdicts(model: str, dataset: str, number: int, problems: int, k: int) -> None:
+    """The first data sets are lost to training, the next are gained, and the others stay."""
+    drawn = stream("figures", model, dataset)
+    trained = model not in {pair["base"] for pair in PAIRS.values()}
+    poor = number % 3 == int(not trained)
+    spellings = (
+        "0",
+        "$0$",
+        "$\\frac{0}{1}$ and then a very long story about why that is so",
+        "答案",
+        "two\nlines",
+        None,
+    )
+    rows = []
+    for i in range(problems):
+        share = 0.0 if poor else drawn.beta(0.5, 1.0)
+        for sample, (luck, which) in enumerate(zip(drawn.random(k), drawn.integers(0, 6, k), strict=True)):
+            answer, right = spellings[which], bool(luck < share)
+            graded = {"answer": answer, "answer_class": answer and f"{answer} {right}", "correct": right}
+            rows.append({"problem_id": f"{dataset}-{i:04d}", "sample": sample, **graded, "score": 0.0, "status": "ok"})
+    place = tables.verdicts_folder(model, dataset) / "a.parquet"
+    tables.write(place, tables.table(rows, tables.VERDICTS), tables.VERDICTS)
+
+
+def perplexities(results: report.Results) -> pa.Table:
+    """Of every category under six sources, one without an interval and one that could not be measured."""
+    values = {"perplexity_base": 2.0, "perplexity_base_low": 1.5, "perplexity_base_high": 3.1, "perplexity_rlvr": None}
+    sources = ("deepseek-r1", "a model of somebody else's with a long name", "gold", "qwq", "claimed", "own")
+    about = {"pair": "prorl", "dataset": "all", "per": "token", "problems": 1234}
+    rows = [{**about, "source": s, "category": c, **values} for s in sources for c in "PESO"]
+    assert results.perplexity.schema.equals(BY_CATEGORY)
+    return pa.Table.from_pylist(rows, schema=BY_CATEGORY)
+
+
+def entropies(models: list[str]) -> dict[str, pa.Table]:
+    """Of every model, close to each other."""
+    drawn = stream("figures", "entropies")
+    both = {model: drawn.uniform(0.3, 0.5, 2).tolist() for model in models}
+    rows = [{"model": m, "dataset": "all", "token_entropy": x, "answer_entropy": y} for m, (x, y) in both.items()]
+    ends = [
+        {"model": m, "dataset": "all", "measure": name, "value": v, "low": v - 0.02, "high": v + 0.04}
+        for m, values in both.items()
+        for name, v in zip(("token_entropy", "answer_entropy"), values, strict=True)
+    ]
+    return {"entropy": pa.Table.from_pylist(rows), "entropy_intervals": pa.Table.from_pylist(ends)}
+
+
+def drawn(chosen: params.Params, results: report.Results, *names: str) -> Run:
+    """All figures of a run, or some, laid out."""
+    found = {}
+    for name, (_, drawing) in figures.drawings(chosen, results).items():
+        if name in names or not names:
+            with style.applied():
+                found[name] = drawing()
+                found[name].draw_without_rendering()
+                plt.close(found[name])
+    return Run(chosen, results, found)
+
+
+def texts(figure: Figure) -> list[Text]:
+    """Every text that is seen: of the labels at ticks those within the axes."""
+    hidden: set[int] = set()
+    for ax in figure.axes:
+        for axis in (ax.xaxis, ax.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            beyond = [tick for tick in axis.get_major_ticks() if not ax.axison or not low <= tick.get_loc() <= high]
+            hidden |= {id(label) for tick in beyond for label in (tick.label1, tick.label2)}
+            hidden |= set() if ax.axison else {id(axis.label)}
+    found = figure.findobj(Text)
+    return [text for text in found if isinstance(text, Text) and id(text) not in hidden and seen(text)]
+
+
+def seen(text: Text) -> bool:
+    return bool(text.get_visible() and text.get_text().strip())
+
+
+def extent(artist: Any) -> BboxBase:
+    found = artist.get_window_extent()
+    assert isinstance(found, BboxBase)
+    return found
+
+
+def overlapping(one: BboxBase, other: BboxBase) -> bool:
+    """By more than the rounding of a pixel."""
+    return bool(Bbox.intersection(one.padded(-0.5), other.padded(-0.5)))
+
+
+def labels(figure: Figure, ax: Axes) -> tuple[str, str]:
+    """What the two axes of a panel are called, there or on behalf of all panels."""
+    shared = (figure.get_supxlabel(), figure.get_supylabel())
+    first = figure.axes[0]
+    own = (ax.get_xlabel(), ax.get_ylabel() or first.get_ylabel())
+    return own[0] or shared[0], own[1] or shared[1]
+
+
+def shown(figure: Figure) -> str:
+    return " ".join(text.get_text() for legend in figure.legends for text in legend.get_texts())
+
+
+@pytest.mark.parametrize("run", ["few", "short", "many"])
+def test_no_text_is_on_top_of_another_or_cut_off(run: str, request: pytest.FixtureRequest) -> None:
+    for name, figure in request.getfixturevalue(run).figures.items():
+        places = [(text.get_text(), extent(text)) for text in texts(figure)]
+        assert places, name
+        whole = figure.bbox.padded(1)
+        out = [text for text, box in places if box.x0 < 0 or box.y0 < 0 or box.x1 > whole.x1 or box.y1 > whole.y1]
+        assert out == [], name
+        met = [(a, b) for (a, one), (b, other) in combinations(places, 2) if overlapping(one, other)]
+        assert met == [], name
+
+
+@pytest.mark.parametrize("run", ["few", "many"])
+def test_legends_stand_beside_the_data(run: str, request: pytest.FixtureRequest) -> None:
+    for name, figure in request.getfixturevalue(run).figures.items():
+        [legend] = figure.legends
+        assert not [ax for ax in figure.axes if overlapping(extent(legend), extent(ax))], name
+
+
+@pytest.mark.parametrize("run", ["few", "many"])
+def test_every_axis_is_labelled_with_its_unit(run: str, request: pytest.FixtureRequest) -> None:
+    for name, figure in request.getfixturevalue(run).figures.items():
+        for ax in (ax for ax in figure.axes if ax.axison):
+            for label in labels(figure, ax):
+                assert label in PLAIN or "(" in label or "share" in label, (name, label)
+
+
+def test_every_legend_names_the_models(few: Run) -> None:
+    names = {name: shown(figure).replace("(", " ").replace(")", " ").split() for name, figure in few.figures.items()}
+    assert list(names) == list(FIGURES)
+    assert {name for name, words in names.items() if not {"base", "rlvr"} <= set(words)} == set()
+
+
+def test_drawing_twice_gives_the_same_bytes(few: Run, tmp_path: Path) -> None:
+    captions = [figures.draw(few.params, few.results, tmp_path / folder) for folder in ("one", "other")]
+    assert list(captions[0]) == list(FIGURES)
+    assert captions[0] == captions[1]
+    for name in FIGURES:
+        for suffix in (".png", ".svg"):
+            one, other = ((tmp_path / folder / name).with_suffix(suffix).read_bytes() for folder in ("one", "other"))
+            assert one == other, name
+
+
+def test_what_cannot_be_drawn_says_why(short: Run) -> None:
+    said = {name: sentences(figure) for name, figure in short.figures.items() if not figure.legends}
+    assert said == {
+        "support_map": "No problem has enough samples to be categorized.",
+        "pass_at_k_examples": "No problem is in a category that could be shown by an example.",
+        "perplexity": "No reference solution was scored by both models.",
+        "entropy": "No model has both entropies on every problem.",
+    }
+    nothing = dataclasses.replace(short.results, top_answers=short.results.top_answers.slice(0, 0))
+    figure = drawn(short.params, nothing, "answers").figures["answers"]
+    assert sentences(figure) == "No sample has been verified, so there are no answers to draw."
+
+
+def sentences(figure: Figure) -> str:
+    return " ".join(" ".join(text.get_text() for text in texts(figure)).split())
+
+
+def test_the_crossing_is_marked_with_its_interval(few: Run) -> None:
+    crossing = {"value": 3.2, "low": 1.4, "high": None}
+    groups = {name: {**found, "crossing": crossing} for name, found in few.results.analyses["rlvr"].items()}
+    crossed = dataclasses.replace(few.results, analyses={"rlvr": groups})
+    figure = drawn(few.params, crossed, "pass_at_k").figures["pass_at_k"]
+    assert [text.get_text() for text in texts(figure)].count("k* = 3 (1 to over 16)") == 3
+    marked = [line for line in figure.axes[0].lines if line.get_marker() == "d"]
+    assert [[float(x) for x in np.asarray(line.get_xdata())] for line in marked] == [[3.2]]
+
+
+def test_examples_of_data_sets_are_those_whose_change_is_sure(many: Run) -> None:
+    """Each panel stands in the column that the interval of its change belongs to."""
+    figure = many.figures["pass_at_k_examples"]
+    heads = [text.get_text() for text in texts(figure) if " at k = 16 (" in text.get_text()]
+    panels = [ax for ax in figure.axes if ax.axison]
+    assert len(heads) == len(panels) >= 3
+    for head, ax in zip(heads, panels, strict=True):
+        low, high = (float(end) for end in head.partition("(")[2].rstrip(")").split(" to "))
+        spec = ax.get_subplotspec()
+        assert spec is not None
+        assert spec.colspan.start == (1 if low > 0 else 2 if high < 0 else 0)
+        base, rlvr = (float(np.asarray(line.get_ydata())[-1]) for line in ax.lines)
+        assert float(head.split()[0]) == pytest.approx(rlvr - base, abs=6e-4)
+
+
+def test_many_points_are_one_picture(few: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for most, pictures in ((1000, 0), (3, 1)):
+        monkeypatch.setattr(support, "MANY", most)
+        figure = drawn(few.params, few.results, "support_map").figures["support_map"]
+        style.save(figure, tmp_path / "map")
+        assert (tmp_path / "map.svg").read_text().count("<image") == pictures
