@@ -72,10 +72,10 @@ def _path(ax: Axes, rows: Rows, name: str, look: Look) -> None:
     """A training from its base on, at step 0; ratios begin with the first checkpoint, for the base has none."""
     key = name if name in rows[0] else f"rlvr_{name}"
     steps = [row["step"] for row in rows]
-    ends = [[row[f"{key}{end}"] for row in rows] for end in ("", " low", " high")]
+    ends = [[row[f"{key}{end}"] for row in rows] for end in ("", "_low", "_high")]
     if f"base_{name}" in rows[0]:
         steps = [0, *steps]
-        ends = [[rows[0][f"base_{name}{end}"], *mine] for end, mine in zip(("", " low", " high"), ends, strict=True)]
+        ends = [[rows[0][f"base_{name}{end}"], *mine] for end, mine in zip(("", "_low", "_high"), ends, strict=True)]
     value, low, high = (style.reals(mine) for mine in ends)
     ax.fill_between(steps, low, high, color=look.colour, alpha=0.15, linewidth=0)
     ax.plot(steps, value, color=look.colour, marker=look.marker, linestyle=look.line)
@@ -88,7 +88,7 @@ def _mark(ax: Axes, row: Mapping[str, Any], name: str, look: Look, x: float) -> 
     before, value = row.get(f"base_{name}"), row[key]
     if value is None:
         return
-    reach = style.reach(value, row[f"{key} low"], row[f"{key} high"])
+    reach = style.reach(value, row[f"{key}_low"], row[f"{key}_high"])
     ax.errorbar([x], [value], yerr=reach, color=look.colour, marker=look.marker, markersize=5, capsize=2)
     if before is not None:
         ax.plot([x], [before], color=BEFORE.colour, marker=BEFORE.marker)
