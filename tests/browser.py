@@ -35,8 +35,8 @@ class Seen:
 
 
 def opened(browser: Browser, path: Path, **options: Any) -> Seen:
-    """A page opened from disk, once it is ready."""
-    seen = Seen(browser.new_context(**options).new_page())
+    """A page opened from disk, once it is ready; it jumps where it would glide."""
+    seen = Seen(browser.new_context(reduced_motion="reduce", **options).new_page())
     seen.page.on("console", lambda message: seen.complaints.append(message.text))
     seen.page.on("pageerror", lambda error: seen.complaints.append(str(error)))
     seen.page.on("request", lambda request: seen.requests.append(request.url))

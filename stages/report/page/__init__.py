@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 ROOM = Path(__file__).parent
 FIGURES = Path("reports") / "figures"
 MOST = 9_500_000  # bytes of the page: examples are left out beyond
+SPARE = 1000  # for the sentence on how many there are
 SHORT = 80  # characters of an answer in a table
 HITS = 400  # decisive hits on the page; reports/decisive_hits.csv has all
 
@@ -108,13 +108,12 @@ def html(params: Params, results: Results, captions: dict[str, str]) -> str:
     carried["problems"] |= content.questions(results.questions, problems)
     carried["answers"] = content.answers(results.top_answers, problems)
     carried["decisive"] = content.decisive(results.decisive_hits, problems, HITS)
-    around = _around(params, results, captions)
-    room = MOST - sum(len(text.encode()) for text in (_json(carried), *around.values()))
-    carried["examples"] = content.packed(
-        content.in_order(results.examples, results.support), results.texts, problems, room
-    )
+    frame, around = _file("page.html"), _around(params, results, captions)
+    room = MOST - SPARE - sum(len(text.encode()) for text in (frame, content.written(carried), *around.values()))
+    examples = content.in_order(results.examples, results.support)
+    carried["examples"] = content.packed(examples, results.texts, problems, room)
     said = _carried(results, carried)
-    return Template(_file("page.html")).substitute(around, content=_json(carried), carried=escape(said))
+    return Template(frame).substitute(around, content=content.written(carried), carried=escape(said))
 
 
 def _around(params: Params, results: Results, captions: dict[str, str]) -> dict[str, str]:
@@ -146,11 +145,6 @@ def _library() -> str:
 
     bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     return f"(() => {{\n{bundle}\n}})();"
-
-
-def _json(value: Any) -> str:
-    """JSON that can't end the element it stands in."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
 def _file(name: str) -> str:
@@ -275,19 +269,32 @@ def _made(results: Results) -> str:
 
 
 def _nested(values: Mapping[str, Any]) -> str:
-    """Names and values as a table; under it, folded, what has names and values of its own."""
-    flat = {name: value for name, value in values.items() if not isinstance(value, dict)}
+    """Names and values as a table; under it, folded, what has names and values of its own, and lists of such."""
+    flat = {name: value for name, value in values.items() if not _deep(value)}
     rows = "".join(
         f"<tr><th>{escape(name)}</th><td>{escape(_plainly(value))}</td></tr>" for name, value in flat.items()
     )
-    table = f'<div class="wide"><table class="facts"><tbody>{rows}</tbody></table></div>' if rows else ""
-    return table + "".join(
-        f"<details><summary>{escape(name)}</summary>{_nested(value)}</details>"
+    table = f'<div class="wide"><table><tbody>{rows}</tbody></table></div>' if rows else ""
+    inside = {
+        name: _listed(value) if isinstance(value, list) else _nested(value)
         for name, value in values.items()
-        if isinstance(value, dict)
-    )
+        if _deep(value)
+    }
+    return table + "".join(f"<details><summary>{escape(n)}</summary>{x}</details>" for n, x in inside.items())
+
+
+def _deep(value: Any) -> bool:
+    return isinstance(value, dict) or (isinstance(value, list) and any(isinstance(one, dict) for one in value))
+
+
+def _listed(values: Sequence[Mapping[str, Any]]) -> str:
+    head = list(dict.fromkeys(name for one in values for name in one))
+    rows = "".join(_row("td", [_plainly(one.get(name)) for name in head]) for one in values)
+    return f'<div class="wide"><table><thead>{_row("th", head)}</thead><tbody>{rows}</tbody></table></div>'
 
 
 def _plainly(value: Any) -> str:
     """A value as text: a list with commas, a dash for what isn't known."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_plainly(inner)}" for name, inner in value.items())
     return ", ".join(map(_plainly, value)) if isinstance(value, list) else "–" if value is None else str(value)

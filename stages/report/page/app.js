@@ -360,8 +360,8 @@ function answersSpec(i) {
   if (!rows.length) return null;
   return {
     width: "container",
-    height: { step: 11 },
-    autosize: { type: "fit-x", contains: "padding" },
+    height: 60 + 28 * new Set(rows.map((one) => one.answer)).size,
+    autosize: { type: "fit", contains: "padding" },
     data: { values: rows },
     mark: { type: "bar" },
     encoding: {

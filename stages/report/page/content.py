@@ -27,6 +27,11 @@ LENGTHS = (4000, 2000, 1000, 500, 250)  # to which questions are cut, the longes
 Key = tuple[str, str]  # a data set and a problem
 
 
+def written(value: Any) -> str:
+    """JSON that can't end the element it stands in."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
 def keys(support: pa.Table) -> list[Key]:
     """Every problem, in the order in which the page numbers them."""
     return sorted({*zip(support["dataset"].to_pylist(), support["problem_id"].to_pylist(), strict=True)})
@@ -195,7 +200,7 @@ def packed(
             continue
         who = [row["model"], place[row["dataset"], row["problem_id"]], row["sample"], row["correct"], row["status"]]
         example = [*who, shortened(text)]
-        room -= len(json.dumps(example, ensure_ascii=False).encode()) + 1
+        room -= len(written(example).encode()) + 1
         if room < 0:
             break
         kept.append(example)
