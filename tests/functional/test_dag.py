@@ -77,16 +77,8 @@ def test_report_is_complete(repo: Path) -> None:
     for name in ("pass_at_k", "support_map", "categories", "trajectory", "perplexity", "entropy"):
         for suffix in (".png", ".svg"):
             assert (repo / "reports" / "figures" / name).with_suffix(suffix).stat().st_size > 1000
-    for name in (
-        "by_domain",
-        "by_dataset",
-        "pass_at_k",
-        "trajectory",
-        "masses",
-        "completions",
-        "perplexity",
-        "entropy",
-    ):
+    support = ("by_domain", "by_dataset", "pass_at_k", "trajectory", "masses", "completions")
+    for name in (*support, "perplexity", "style", "entropy"):
         assert (repo / "reports" / "tables" / f"{name}.csv").read_text().count("\n") > 1
         assert (repo / "reports" / "tables" / f"{name}.md").read_text().startswith("| ")
     page = (repo / "reports" / "index.html").read_text()

@@ -187,6 +187,26 @@ def test_nothing_stands_below_the_embedded_pair(project: Params) -> None:
     assert {row["dataset"] for row in found["trajectory"].to_pylist()} == {"all", "chain", "make"}
 
 
+@pytest.mark.usefixtures("project")
+def test_domains_have_rows_of_their_own_where_there_are_several() -> None:
+    """At unequal k, a row over all of them says the least and the most."""
+    raw = small()
+    raw["datasets"]["chain"] |= {"k": 8}
+    raw["datasets"]["make"] |= {"domain": "non-math"}
+    asked = write_params(Path(), raw)
+    sampled(asked)
+    for stage in (mass, categorize, perplexity, entropy):
+        stage.run(asked)
+    found = report.collect(asked).tables
+    headings, rows = cells(found["by_domain"])
+    shown = [(row[headings.index("domain")], row[headings.index("k")], row[headings.index("problems")]) for row in rows]
+    assert shown == [("all", "8 to 16", "10"), ("math", "8", "4"), ("non-math", "16", "6")]
+    assert found["by_dataset"]["dataset"].to_pylist() == ["chain", "make"]
+    assert {row["k"] for row in found["trajectory"].to_pylist()} == {8}
+    apart = [name for name in found["trajectory"]["dataset"].to_pylist() if name.startswith("all ")]
+    assert apart == ["all math", "all non-math"]
+
+
 def test_a_model_is_known_by_its_id_and_where_it_matters_its_revision() -> None:
     models = paper().models
     assert {name: published.known(model) for name, model in models.items()}.items() >= {
