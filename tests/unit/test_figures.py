@@ -30,7 +30,7 @@ DATASETS = (
     *("livebench-reasoning", "livebench-language", "livebench-coding", "scibench", "livecodebench-v5"),
     *("livecodebench-v6", "prime-factorization-hard", "graph-color-with-twenty-vertices", "palindrome-generation"),
 )
-PAIRS = {
+PAIRS: dict[str, dict[str, Any]] = {
     "prorl": {"base": "deepseek-r1-distill-qwen-1.5b", "rlvr": "nemotron-research-reasoning-qwen-1.5b-v2"},
     "step-1000": {"base": "deepseek-r1-distill-qwen-1.5b", "rlvr": "nemotron-step-1000", "step": 1000},
     "step-2000": {"base": "deepseek-r1-distill-qwen-1.5b", "rlvr": "nemotron-step-2000", "step": 2000},
