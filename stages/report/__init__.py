@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -89,9 +90,14 @@ def collect(params: Params) -> Results:
         statuses=audit.statuses(connection),
         statuses_by_category=audit.statuses_by_category(params, connection),
         decisive_hits=audit.decisive_hits(params, connection),
-        top_answers=tables.query(connection, TOP_ANSWERS, {"most": MOST, "longest": LONGEST}),
+        top_answers=top_answers(connection),
         analyses=analyses,
     )
+
+
+def top_answers(connection: duckdb.DuckDBPyConnection) -> pa.Table:
+    """The most frequent answers of every model to every problem, and how many samples gave another."""
+    return tables.query(connection, TOP_ANSWERS, {"most": MOST, "longest": LONGEST})
 
 
 def _support(params: Params, unit: str) -> pa.Table:

@@ -39,7 +39,7 @@ def trajectory(rows: Rows, pairs: Pairs) -> Figure:
     figure.supylabel("share of problems", fontsize=9)
     labels = [*(_named(mine, pairs) for mine in lines), *(style.short(pairs[row["pair"]][1]) for row in others)]
     bases = {pairs[row["pair"]][0] for row in rows}
-    before = style.line(BEFORE, f"{style.short(bases.pop())}, untrained" if len(bases) == 1 else "the base of each")
+    before = style.line(BEFORE, f"{style.short(bases.pop())} (untrained)" if len(bases) == 1 else "the base of each")
     style.legend(figure, [*(style.line(*entry) for entry in zip([*looks, *marks], labels, strict=True)), before])
     return figure
 
