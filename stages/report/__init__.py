@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -108,11 +109,16 @@ def collect(params: Params) -> Results:
         questions=tables.query(connection, content.ROOM / "questions.sql"),
         examples=examples,
         texts=texts,
-        top_answers=tables.query(connection, TOP_ANSWERS, {"most": MOST, "longest": LONGEST}),
+        top_answers=top_answers(connection),
         analyses=analyses,
         provenance=provenance(params, statuses),
     )
     return replace(results, tables=contents.contents(params, results))
+
+
+def top_answers(connection: duckdb.DuckDBPyConnection) -> pa.Table:
+    """The most frequent answers of every model to every problem, and how many samples gave another."""
+    return tables.query(connection, TOP_ANSWERS, {"most": MOST, "longest": LONGEST})
 
 
 def _support(params: Params, unit: str) -> pa.Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 import matplotlib.pyplot as plt
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -18,8 +20,9 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox, BboxBase
 
 from stages import categorize, entropy, mass, params, perplexity, report, tables
+from stages.categorize import groups, several
 from stages.perplexity.tabling import BY_CATEGORY
-from stages.report import figures
+from stages.report import figures, lines
 from stages.report.figures import style, support
 from stages.seeds import stream
 from tests.conftest import ROOT, small, write_params
@@ -30,7 +33,7 @@ DATASETS = (
     *("livebench-reasoning", "livebench-language", "livebench-coding", "scibench", "livecodebench-v5"),
     *("livecodebench-v6", "prime-factorization-hard", "graph-color-with-twenty-vertices", "palindrome-generation"),
 )
-PAIRS = {
+PAIRS: dict[str, dict[str, Any]] = {
     "prorl": {"base": "deepseek-r1-distill-qwen-1.5b", "rlvr": "nemotron-research-reasoning-qwen-1.5b-v2"},
     "step-1000": {"base": "deepseek-r1-distill-qwen-1.5b", "rlvr": "nemotron-step-1000", "step": 1000},
     "step-2000": {"base": "deepseek-r1-distill-qwen-1.5b", "rlvr": "nemotron-step-2000", "step": 2000},
@@ -108,8 +111,26 @@ def made_up(folder: Path, problems: int, k: int) -> tuple[params.Params, report.
         tables.write(tables.problems_path(dataset), tables.table(rows, tables.PROBLEMS), tables.PROBLEMS)
         for model in models:
             verdicts(model, dataset, number, problems, k)
-    results = collected(chosen)
-    return chosen, dataclasses.replace(results, perplexity=perplexities(results), **entropies(models))
+    return chosen, dataclasses.replace(counted(chosen), perplexity=perplexities(), **entropies(models))
+
+
+def counted(chosen: params.Params) -> report.Results:
+    """What figures need of a run without weights: what is said of each data set, of the headline pair alone."""
+    wanted, level = categorize.plan(chosen), several.plan(chosen)
+    with categorize.tallied(chosen, [wanted, level]) as connection:
+        several.write(chosen, categorize.problems(connection, chosen, level))
+        support = categorize.problems(connection, chosen, wanted)
+        top = report.top_answers(connection)
+    pair = chosen.run.pairs[0]
+    mine = support.filter(pc.equal(support["pair"], pair))
+    found = groups.analyses(mine, groups.settings(chosen), chosen.models_of(pair), {})
+    analyses = {pair: json.loads(json.dumps(found))}  # as the stage leaves it to the report
+    known: dict[str, Any] = {"support": support, "metrics": categorize.metrics(support), "analyses": analyses}
+    curves = lines.curves(categorize.pass_at_k(mine), analyses)
+    known |= {"pass_at_k": pa.Table.from_pylist(curves, schema=lines.CURVES), "top_answers": top}
+    known["comparison"] = tables.read(several.TRAJECTORY, report.ANY, "")
+    empty = dict.fromkeys((field.name for field in dataclasses.fields(report.Results)), pa.table({}))
+    return report.Results(**{**empty, **known})
 
 
 def verdicts(model: str, dataset: str, number: int, problems: int, k: int) -> None:
@@ -136,13 +157,12 @@ def verdicts(model: str, dataset: str, number: int, problems: int, k: int) -> No
     tables.write(place, tables.table(rows, tables.VERDICTS), tables.VERDICTS)
 
 
-def perplexities(results: report.Results) -> pa.Table:
+def perplexities() -> pa.Table:
     """Of every category under six sources, one without an interval and one that could not be measured."""
     values = {"perplexity_base": 2.0, "perplexity_base_low": 1.5, "perplexity_base_high": 3.1, "perplexity_rlvr": None}
     sources = ("deepseek-r1", "a model of somebody else's with a long name", "gold", "qwq", "claimed", "own")
     about = {"pair": "prorl", "dataset": "all", "per": "token", "problems": 1234}
     rows = [{**about, "source": s, "category": c, **values} for s in sources for c in "PESO"]
-    assert results.perplexity.schema.equals(BY_CATEGORY)
     return pa.Table.from_pylist(rows, schema=BY_CATEGORY)
 
 

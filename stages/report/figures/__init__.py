@@ -75,9 +75,11 @@ def _support_map(params: Params, results: Results) -> Drawing:
 
 def _categories(params: Params, results: Results) -> Drawing:
     rows = [row for row in results.metrics.to_pylist() if row["reading"] == "chosen"]
+    there = {row["dataset"] for row in rows}
+    groups = [group for group in ("all", "all math", "all non-math", *params.run.datasets) if group in there]
     return (
         "What became of the problems, by pair and data set.",
-        lambda: support.categories(rows, {pair: params.models_of(pair) for pair in params.run.pairs}),
+        lambda: support.categories(rows, groups, {pair: params.models_of(pair) for pair in params.run.pairs}),
     )
 
 

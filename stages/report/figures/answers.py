@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.ticker import FixedLocator
 
 from stages.report.figures import style
 from stages.report.figures.style import Look, Rows
@@ -47,13 +47,20 @@ def answers(problem: Problem | None, top: pa.Table, base: str, rlvr: str) -> Fig
         rows = [row for row in mine if row["model"] == model]
         _bars(ax, rows, look)
         style.head(ax, name, f"{sum(row['count'] for row in rows):,} samples of {style.short(problem[1], 30)}")
-    axes[0].set_xlim(0, 1.25 * max(_shares(mine).values(), default=1))
-    axes[0].xaxis.set_major_locator(FixedLocator([0, 0.2, 0.4, 0.6, 0.8, 1]))
+    _ticks(axes[0], max(_shares(mine).values(), default=1))
     figure.supxlabel("share of the model's samples", fontsize=9)
     figure.supylabel("answer", fontsize=9)
     models = [_entry(look.colour, name) for _, name, look in style.roles(base, rlvr)]
     style.legend(figure, [*models, _entry("#555555", "correct (✓)", RIGHT), _entry("#cccccc", "wrong or not scored")])
     return figure
+
+
+def _ticks(ax: Axes, most: float) -> None:
+    """Shares up to 1, with room beyond the longest bar for its number."""
+    step = next((step for step in (0.2, 0.1, 0.05, 0.02) if most >= 2 * step), 0.01)
+    ticks = [tick for tick in np.arange(0, 1.001, step) if tick <= 1.25 * most]
+    ax.set_xlim(0, 1.25 * most)
+    ax.set_xticks(ticks, [f"{tick:.2g}" for tick in ticks])
 
 
 def _entry(colour: str, label: str, hatch: str = "") -> Patch:

@@ -30,7 +30,7 @@ INK = "#222222"
 FAINT = "#777777"
 PER_ROW = 4  # panels beside each other
 TICKS = 5  # labels that fit below a panel
-NAME = 34  # characters of a name that fit above a panel
+NAME = 30  # characters of a name that fit above a panel
 PNG_DPI = 160
 STYLE: dict[Any, Any] = {
     "figure.dpi": 100,
@@ -114,7 +114,8 @@ def title(group: str) -> str:
 
 def head(ax: Axes, title: str, below: str = "") -> None:
     """A panel's name, and in small letters what is to be said of it."""
-    ax.set_title(short(title, NAME), loc="left", pad=15 if below else 6, fontweight="bold")
+    lines = below.count("\n") + bool(below)
+    ax.set_title(short(title, NAME), loc="left", pad=6 + 9.5 * lines, fontweight="bold")
     if below:
         ax.annotate(below, (0, 1), (0, 4), "axes fraction", textcoords="offset points", fontsize=7.5, color=FAINT)
 
@@ -168,11 +169,12 @@ def reach(value: float, low: float | None, high: float | None) -> list[list[floa
     return [[max(value - (value if low is None else low), 0)], [max((value if high is None else high) - value, 0)]]
 
 
-def short(text: str, longest: int = 28) -> str:
-    """One line of at most so many characters, all of which the font has."""
+def short(text: str, longest: int = 32) -> str:
+    """One line of at most so many characters, all of which the font has. The end stays: names often differ there."""
     known = _glyphs()
     flat = "".join(letter if ord(letter) in known else "\N{REPLACEMENT CHARACTER}" for letter in " ".join(text.split()))
-    return flat if len(flat) <= longest else f"{flat[: longest - 1]}…"
+    end = longest // 3
+    return flat if len(flat) <= longest else f"{flat[: longest - end - 1]}…{flat[-end:]}"
 
 
 @cache

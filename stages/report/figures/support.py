@@ -32,9 +32,9 @@ def support_map(rows: Rows, base: str, rlvr: str) -> Figure:
     begin, end = least / 1.3 / strip, least / 1.3
     floor = begin * strip**0.68
     _points(ax, rows, floor, spread=math.log(strip) * 0.24)
-    cut = max(end, *(row["epsilon"] for row in rows))
-    ax.axvline(cut, color=style.INK, linewidth=0.9)
-    ax.axhline(cut, color=style.INK, linewidth=0.9)
+    for cut in sorted({max(end, row["epsilon"]) for row in rows}):  # several where epsilon goes with a data set's k
+        ax.axvline(cut, color=style.INK, linewidth=0.9)
+        ax.axhline(cut, color=style.INK, linewidth=0.9)
     ax.plot([least, 1], [least, 1], color=style.FAINT, linewidth=0.8, linestyle=":")
     top = max(1 / begin, 10) ** 0.07  # above a mass of 1 there is room for a name
     ax.set(xscale="log", yscale="log", xlim=(begin, top), ylim=(begin, top))
@@ -49,22 +49,23 @@ def support_map(rows: Rows, base: str, rlvr: str) -> Figure:
 def _points(ax: Axes, rows: Rows, floor: float, spread: float) -> None:
     jitter = seeds.stream("report", "support_map")
     many = len(rows) > MANY
+    size, alpha = (9, 0.5) if many else (18, 0.8)
     for category, look in style.CATEGORIES.items():
         mine = [row for row in rows if row["category"] == category]
+        cut = np.array([row["epsilon"] for row in mine])
         x, y = (
-            _jittered(
-                np.array([place(row, role, floor) for row in mine]), floor, spread, jitter.uniform(-1, 1, len(mine))
-            )
+            _jittered(np.array([place(row, role, floor) for row in mine]), floor, cut, spread, jitter)
             for role in ("base", "rlvr")
         )
-        size, alpha = (9, 0.5) if many else (18, 0.8)
         ax.scatter(x, y, size, c=look.colour, marker=look.marker, alpha=alpha, linewidths=0.9, rasterized=many)
 
 
-def _jittered(places: Reals, floor: float, spread: float, shift: Reals) -> Reals:
-    """So that equal points stay visible: by little where a mass is measured, by as much as the strip holds where it is
-    zero."""
-    return np.minimum(places * np.exp(shift * np.where(places > floor, 0.05, spread)), 1)
+def _jittered(places: Reals, floor: float, cut: Reals, spread: float, jitter: np.random.Generator) -> Reals:
+    """So that equal points stay visible: by little where a mass is measured, and never across epsilon; by as much as
+    the strip holds where it is zero."""
+    shift = jitter.uniform(-1, 1, len(places))
+    moved = np.minimum(places * np.exp(shift * np.where(places > floor, 0.05, spread)), 1)
+    return np.where((moved > cut) == (places > cut), moved, places)
 
 
 def _decades(ax: Axes, least: float, floor: float) -> None:
@@ -102,14 +103,13 @@ def place(row: Mapping[str, Any], role: str, floor: float) -> float:
     return max(float(mass), floor) if mass is not None else max(math.sqrt(low * high), 1 / row["k"])
 
 
-def categories(rows: Rows, pairs: Mapping[str, tuple[str, str]]) -> Figure:
+def categories(rows: Rows, groups: Sequence[str], pairs: Mapping[str, tuple[str, str]]) -> Figure:
     """A panel for each pair, a bar for each group of problems."""
-    groups = list(dict.fromkeys(row["dataset"] for row in rows))
-    figure, axes = style.grid(len(pairs), width=max(2.4, 5 / len(pairs)), height=0.6 + 0.19 * len(groups), sharey=True)
+    figure, axes = style.grid(len(pairs), width=max(2.4, 5 / len(pairs)), height=0.75 + 0.19 * len(groups), sharey=True)
     for ax, (pair, (base, rlvr)) in zip(axes, pairs.items(), strict=True):
         mine = {row["dataset"]: row for row in rows if row["pair"] == pair}
         _bars(ax, [mine.get(group) for group in groups])
-        style.head(ax, style.short(rlvr, 26), f"against {style.short(base, 22)}, {_budget(mine.values())}")
+        style.head(ax, style.short(rlvr, 22), f"against {style.short(base, 22)}\n{_budget(mine.values())}")
         ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
     axes[0].set_yticks(range(len(groups)), [style.short(style.title(group), 26) for group in groups])
     axes[0].set_ylim(len(groups) - 0.4, -0.6)

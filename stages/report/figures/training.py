@@ -38,8 +38,8 @@ def trajectory(rows: Rows, pairs: Pairs) -> Figure:
     _steps(figure, axes, lines, len(others))
     figure.supylabel("share of problems", fontsize=9)
     labels = [*(_named(mine, pairs) for mine in lines), *(style.short(pairs[row["pair"]][1]) for row in others)]
-    bases = ", ".join(style.short(base) for base in dict.fromkeys(pairs[row["pair"]][0] for row in rows))
-    before = style.line(BEFORE, style.short(f"before training: {bases}", 60))
+    bases = {pairs[row["pair"]][0] for row in rows}
+    before = style.line(BEFORE, f"{style.short(bases.pop())} (untrained)" if len(bases) == 1 else "the base of each")
     style.legend(figure, [*(style.line(*entry) for entry in zip([*looks, *marks], labels, strict=True)), before])
     return figure
 
