@@ -87,7 +87,7 @@ def test_report_is_complete(repo: Path) -> None:
 
 
 def test_dvc_shows_metrics_and_plots(repo: Path) -> None:
-    assert "rlvr.NSCR" in shell("dvc", "metrics", "show", "--md", cwd=repo)
+    assert "| NSCR.low " in shell("dvc", "metrics", "show", "--md", cwd=repo)
     shell("dvc", "plots", "show", "-o", "plots", cwd=repo)
     assert "pass_at_k" in (repo / "plots" / "index.html").read_text()
 

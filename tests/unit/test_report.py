@@ -202,6 +202,7 @@ def test_a_run_cut_short_is_reported(project: Params) -> None:
     metrics, sentences = reported(project)
     assert [metrics[name] for name in "PESO"] == [0, 0, 0, 0]
     assert metrics["base_pass@1"] is not None
+    assert "Nothing can be said of rlvr and base yet: none of 10 problems" in report.headline()
     assert len(sentences) == 4
 
 
@@ -213,22 +214,58 @@ def test_a_problem_without_a_mass_has_its_place_on_the_map() -> None:
     assert figures.place({**row, "mass_base": 0.0, "low_base": 0.0}, "base", floor=0.5 / 1024) == 0.5 / 1024
 
 
-def test_the_headline_says_how_sure_it_is(finished: Finished, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Intervals, what no change would give, and the one factor: in the headline, on the page and in the metrics."""
+def test_the_report_says_how_sure_it_is(finished: Finished, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Intervals, what no change would give, and the one factor: on the page and in the metrics."""
     monkeypatch.chdir(finished.folder)
     metrics = finished.metrics
     ends = metrics["intervals"]["SRR"]
     assert 0 <= ends["low"] <= metrics["SRR"] <= ends["high"] <= 1
     assert metrics["half"]["k"] == 8
     assert metrics["half"]["NSCR"]["base"] == 0
-    headline, page = report.headline(), Path("reports/index.html").read_text()
-    assert f"SRR {ends['low']:.3f} to {ends['high']:.3f}" in headline
-    assert "at k = 8, the pair against the base's own two halves (no change at all): SRR" in headline
+    page, shown = Path("reports/index.html").read_text(), Path("reports/tables/by_domain.md").read_text()
     for sentence in ("(no change at all): SRR", "one uniform sharpening (odds × "):
-        assert sentence in headline
         assert sentence in page
-    shown = Path("reports/tables/by_domain.md").read_text()
     assert f"{metrics['SRR']:.3f} ({ends['low']:.3f} to {ends['high']:.3f})" in shown
+
+
+def test_the_headline_is_the_verdict_and_a_table(finished: Finished, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(finished.folder)
+    done = CliRunner().invoke(main, ["report", "--show"])
+    verdict, table, _ = done.stdout.strip().split("\n\n")
+    assert verdict.splitlines() == finished.metrics["verdict"]
+    assert "rlvr and base reach the same 7 of 10 problems" in verdict
+    head, row = table.splitlines()
+    assert head.split() == ["pair", "k", "P", "E", "S", "O", "SRR", "NDR", "net", "pass@1", "pass@k"]
+    assert row.split()[:6] == ["rlvr", "16", *(str(finished.metrics[name]) for name in "PESO")]
+    net = finished.metrics["intervals"]["NSCR"]
+    assert f"({net['low']:+.3f} to {net['high']:+.3f})" in row
+
+
+def test_columns_stand_below_each_other_whatever_the_pairs_are_called(finished: Finished, project: Params) -> None:
+    found = {"rlvr": finished.metrics, "a-pair-with-quite-a-long-name": finished.metrics}
+    Path("reports").mkdir()
+    Path("reports/metrics.json").write_text(json.dumps({"pairs": found, "provenance": {}}))
+    table = report.headline().split("\n\n")[1].splitlines()
+    assert len({line.index("→") for line in table[1:]}) == 1
+    assert len({len(line) for line in table}) == 1
+
+
+def test_metrics_of_an_older_version_are_refused_with_a_sentence(project: Params) -> None:
+    Path("reports").mkdir()
+    Path("reports/metrics.json").write_text('{"rlvr": {"k": 16}}')
+    done = CliRunner().invoke(main, ["report", "--show"])
+    assert done.exit_code == 2
+    assert done.stderr.endswith("make it again with `leash report`.\n")
+
+
+def test_the_summary_is_short_and_has_no_name_twice(finished: Finished) -> None:
+    summary = json.loads((finished.folder / "reports/summary.json").read_text())
+    assert list(summary)[:9] == ["P", "E", "S", "O", "SRR", "NDR", "NSCR", "NSCR.low", "NSCR.high"]
+    assert list(summary)[9:] == [f"pass@{at}.{who}" for at in "1k" for who in ("base", "trained")]
+    assert summary["pass@k.trained"] == finished.metrics["rlvr_pass@16"]
+    other = report.summary({"first": finished.metrics, "E": finished.metrics})
+    assert {name: other[name] for name in summary} == summary
+    assert list(other)[len(summary) :] == ["E.E", "E.S", "E.NSCR"]
 
 
 def test_where_nothing_can_be_said_of_sharpening_the_page_says_why(
@@ -236,7 +273,6 @@ def test_where_nothing_can_be_said_of_sharpening_the_page_says_why(
 ) -> None:
     monkeypatch.chdir(stopped.folder)
     assert stopped.metrics["tilt"] == {"odds_ratio": None}
-    assert "sharpening" not in report.headline()
     assert "The tilt test needs numbers of samples that were fixed before" in Path("reports/index.html").read_text()
 
 

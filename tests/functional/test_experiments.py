@@ -1,0 +1,83 @@
+"""Experiments: epsilon is swept by `dvc exp run`, and what DVC shows of it can be read and drawn."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import vl_convert
+
+from tests.conftest import small, write_params
+from tests.functional.conftest import shell
+from tests.functional.test_dag import ran
+
+PLOTS = {
+    "pass@k": {"base", "rlvr"},
+    "categories": {"all", "chain", "make"},
+    "ratios by epsilon": {"SRR", "NDR", "NSCR"},
+}
+
+
+@pytest.fixture(scope="module")
+def swept(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A repo with a committed run at epsilon 0 and an experiment at one half, and what that said."""
+    folder = tmp_path_factory.mktemp("swept")
+    shutil.copytree(prepared, folder, dirs_exist_ok=True)
+    write_params(folder, small(categorize={"bootstrap": 100}))
+    shell("dvc", "repro", "--quiet", cwd=folder)
+    for name, value in {"user.name": "nobody", "user.email": "nobody@example.org"}.items():
+        shell("git", "config", name, value, cwd=folder)
+    (folder / ".gitignore").write_text("/data/\n__pycache__/\n")
+    shell("git", "add", ".", cwd=folder)
+    shell("git", "commit", "--quiet", "-m", "a run", cwd=folder)
+    return folder, shell("dvc", "exp", "run", "-n", "half", "-S", "categorize.epsilon=0.5", cwd=folder)
+
+
+def test_only_categorize_and_what_follows_run(swept: tuple[Path, str]) -> None:
+    assert ran(swept[1]) == ["categorize", "perplexity", "report"]
+
+
+def test_a_difference_of_metrics_fits_a_screen(swept: tuple[Path, str]) -> None:
+    changed = json.loads(shell("dvc", "metrics", "diff", "HEAD", "half", "--json", cwd=swept[0]))
+    numbers = changed["reports/summary.json"]
+    assert list(changed) == ["reports/summary.json"]
+    assert {"P", "O", "SRR"} <= set(numbers)
+    assert numbers["O"]["new"] > numbers["O"]["old"]
+    assert "pass@1.base" not in numbers
+    widest = max(shell("dvc", "metrics", "diff", "HEAD", "half", cwd=swept[0]).splitlines(), key=len)
+    assert len(widest) < 100
+
+
+def test_experiments_have_columns_that_can_be_read(swept: tuple[Path, str]) -> None:
+    shown = shell("dvc", "exp", "show", "--csv", "--drop", "data/|stages", cwd=swept[0])
+    rows = {row["Experiment"]: row for row in csv.DictReader(io.StringIO(shown))}
+    columns = {"P", "E", "S", "O", "SRR", "NDR", "NSCR", "NSCR.low", "NSCR.high", "pass@1.base", "pass@k.trained"}
+    assert columns <= set(rows["half"])
+    assert rows["half"]["categorize.epsilon"] == "0.5"
+    assert sum(int(rows["half"][category]) for category in "PESO") == 10
+
+
+def test_plots_of_two_epsilons_are_drawn_by_vega_lite(swept: tuple[Path, str]) -> None:
+    found: dict[str, Any] = json.loads(shell("dvc", "plots", "diff", "HEAD", "half", "--json", cwd=swept[0]))
+    assert "errors" not in found
+    drawn = {name: shown[0] for name, shown in found["data"].items() if shown[0]["type"] == "vega"}
+    assert set(drawn) == set(PLOTS)
+    for name, words in PLOTS.items():
+        content = drawn[name]["content"]
+        specification = json.loads(content) if isinstance(content, str) else content
+        assert "<DVC_" not in json.dumps(specification)
+        picture = vl_convert.vegalite_to_svg(specification)
+        assert words | {"HEAD", "half"} <= set(re.findall(r">([^<>]+)</text>", picture))
+        assert "NaN" not in picture
+
+
+def test_the_page_of_plots_has_them_all(swept: tuple[Path, str]) -> None:
+    shell("dvc", "plots", "show", "-o", "drawn", cwd=swept[0])
+    page = (swept[0] / "drawn" / "index.html").read_text()
+    assert page.count("vegaEmbed(") == len(PLOTS)
