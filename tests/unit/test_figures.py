@@ -115,20 +115,21 @@ def made_up(folder: Path, problems: int, k: int) -> tuple[params.Params, report.
 
 
 def counted(chosen: params.Params) -> report.Results:
-    """What figures need of a run without weights: what is said of each data set, of the headline pair alone."""
+    """What figures need of a run without weights: what is said of each pair and data set."""
     wanted, level = categorize.plan(chosen), several.plan(chosen)
     with categorize.tallied(chosen, [wanted, level]) as connection:
-        several.write(chosen, categorize.problems(connection, chosen, level))
         support = categorize.problems(connection, chosen, wanted)
+        said = groups.write(chosen, support, {})
+        several.write(chosen, categorize.problems(connection, chosen, level), said)
         top = report.top_answers(connection)
     pair = chosen.run.pairs[0]
     mine = support.filter(pc.equal(support["pair"], pair))
-    found = groups.analyses(mine, groups.settings(chosen), chosen.models_of(pair), {})
-    analyses = {pair: json.loads(json.dumps(found))}  # as the stage leaves it to the report
+    analyses = {pair: json.loads(json.dumps(said[pair]))}  # as the stage leaves it to the report
     known: dict[str, Any] = {"support": support, "metrics": categorize.metrics(support), "analyses": analyses}
     curves = lines.curves(categorize.pass_at_k(mine), analyses)
     known |= {"pass_at_k": pa.Table.from_pylist(curves, schema=lines.CURVES), "top_answers": top}
-    known["comparison"] = tables.read(several.TRAJECTORY, report.ANY, "")
+    trajectory = tables.read(several.TRAJECTORY, several.steps(several.common_k(chosen)), "")
+    known["comparison"] = trajectory.filter(pc.equal(trajectory["dataset"], "all"))
     empty = dict.fromkeys((field.name for field in dataclasses.fields(report.Results)), pa.table({}))
     return report.Results(**{**empty, **known})
 
