@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from stages.params import Params
-from stages.report import lines, tabling
-from stages.report.cells import shown
+from stages.report import cells, lines, tabling
 from stages.report.page import content
 from stages.report.verdict import verdict
 from stages.verify import audit
@@ -109,11 +108,13 @@ def html(params: Params, results: Results, captions: dict[str, str]) -> str:
     carried["answers"] = content.answers(results.top_answers, problems)
     carried["decisive"] = content.decisive(results.decisive_hits, problems, HITS)
     frame, around = _file("page.html"), _around(params, results, captions)
-    room = MOST - SPARE - sum(len(text.encode()) for text in (frame, content.written(carried), *around.values()))
+    numbers = content.written(carried)
+    room = MOST - SPARE - sum(len(text.encode()) for text in (frame, numbers, *around.values()))
     examples = content.in_order(results.examples, results.support)
-    carried["examples"] = content.packed(examples, results.texts, problems, room)
-    said = _carried(results, carried)
-    return Template(frame).substitute(around, content=content.written(carried), carried=escape(said))
+    shown = content.packed(examples, results.texts, problems, room)
+    return Template(frame).substitute(
+        around, content=numbers, examples=content.written(shown), carried=escape(_carried(results, shown))
+    )
 
 
 def _around(params: Params, results: Results, captions: dict[str, str]) -> dict[str, str]:
@@ -151,10 +152,9 @@ def _file(name: str) -> str:
     return (ROOM / name).read_text(encoding="utf-8")
 
 
-def _carried(results: Results, carried: dict[str, Any]) -> str:
+def _carried(results: Results, examples: Sequence[Sequence[Any]]) -> str:
     """How many completions the page has of those there are."""
     everything = sum(row["completions"] for row in results.statuses.to_pylist() if row["dataset"] == "all")
-    examples = carried["examples"]
     if not examples:
         return "The texts of completions are not on this machine, so this page carries none."
     problems = len({example[1] for example in examples})
@@ -225,7 +225,7 @@ def _hits(hits: pa.Table) -> str:
     short = hits.slice(0, HITS).select(
         ["pair", "dataset", "problem_id", "sample", "why", "second_check", "answer", "gold"]
     )
-    rows = [[content.cut(shown(value), SHORT) for value in row.values()] for row in short.to_pylist()]
+    rows = [[content.cut(cells.shown(value), SHORT) for value in row.values()] for row in short.to_pylist()]
     left = f" The first {HITS}; reports/decisive_hits.csv has all." if hits.num_rows > HITS else ""
     about = "Their texts are shown with each problem above." + left
     head = [name.replace("_", " ") for name in short.column_names]

@@ -2,8 +2,9 @@
 // document as text (`textContent`), never as markup.
 "use strict";
 
-const content = JSON.parse(document.getElementById("content").textContent);
 const $ = (id) => document.getElementById(id);
+const carried = (id) => JSON.parse($(id).textContent);
+const content = carried("content");
 const LETTERS = ["P", "E", "S", "O"];
 const NAMES = { P: "preservation", E: "expansion", S: "shrinkage", O: "out of support" };
 const SHAPES = { P: "circle", E: "triangle-up", S: "triangle-down", O: "cross" };
@@ -263,9 +264,7 @@ async function drawMap() {
   view.addEventListener("click", (_, item) => item?.datum?.i !== undefined && open(item.datum.i));
 }
 
-async function moveMap() {
-  await view.data("points", points()).data("cuts", cuts()).runAsync();
-}
+const moveMap = () => view.data("points", points()).data("cuts", cuts()).run();
 
 /* ---- the list ---- */
 
@@ -395,8 +394,11 @@ function decisiveHit(hit) {
   );
 }
 
+let examples = null; // read when a problem is first opened: they are most of the file
+
 function sections(i) {
-  const mine = content.examples.filter((one) => one[1] === i && [pair().base, pair().rlvr].includes(one[0]));
+  examples ??= carried("examples");
+  const mine = examples.filter((one) => one[1] === i && [pair().base, pair().rlvr].includes(one[0]));
   const decisive = content.decisive.filter((hit) => hit.problem === i && hit.pair === pair().name);
   const parts = [];
   if (decisive.length) {
@@ -457,13 +459,13 @@ function controls() {
 }
 
 /** All that depends on the state, once. The time it took is left where a benchmark finds it. */
-async function update() {
+function update() {
   const begun = performance.now();
   found = evaluate();
   controls();
   panel();
   list();
-  await moveMap();
+  moveMap();
   performance.measure("update", { start: begun, end: performance.now() });
   remember();
 }
@@ -471,7 +473,7 @@ async function update() {
 function set(changes) {
   Object.assign(state, changes);
   listed = FIRST_PAGE;
-  return update();
+  update();
 }
 
 function options(element, entries) {
@@ -498,7 +500,7 @@ async function start() {
     state.pair = Number(event.target.value);
     found = evaluate();
     await drawMap();
-    await set({});
+    set({});
   });
   for (const name of ["dataset", "category", "search"]) {
     $(name).addEventListener("input", (event) => set({ [name]: event.target.value }));
@@ -512,7 +514,7 @@ async function start() {
   $("problem").addEventListener("click", (event) => event.target === $("problem") && $("problem").close());
   found = evaluate();
   await drawMap();
-  await update();
+  update();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawMap().then(update));
   let width = innerWidth;
   addEventListener("resize", () => {
