@@ -88,9 +88,7 @@ def number(value: float) -> str:
 
 
 def real(value: float | None) -> str:
-    if value is None:
-        return "–"
-    return f"{value:.3f}" if value == 0 or abs(value) >= 0.001 else f"{value:.3g}"
+    return "–" if value is None else f"{value:.3f}"
 
 
 def test_it_loads_nothing(seen: Seen) -> None:

@@ -236,7 +236,7 @@ def _table(name: str, content: pa.Table) -> str:
     about = tabling.TABLES[name]
     head, rows = tabling.cells(content)
     papers = {i for i, source in enumerate(_column(content, "source")) if source == "paper"}
-    return _folded(about.title, about.note, head, rows, papers)
+    return _folded(about.title, about.note, head, rows, papers, unfolded=name == "by_domain")
 
 
 def _column(content: pa.Table, name: str) -> list[Any]:
@@ -245,18 +245,23 @@ def _column(content: pa.Table, name: str) -> list[Any]:
 
 
 def _folded(
-    title: str, note: str, head: Sequence[str], rows: Sequence[Sequence[str]], papers: AbstractSet[int] = frozenset()
+    title: str,
+    note: str,
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    papers: AbstractSet[int] = frozenset(),
+    unfolded: bool = False,
 ) -> str:
     """A table under its title; the paper's rows look other than ours."""
     body = "\n".join(_row("td", row, i in papers) for i, row in enumerate(rows))
     return (
-        f'<details><summary>{escape(title)}</summary><p class="quiet">{escape(note)}</p>'
+        f'<details{" open" if unfolded else ""}><summary>{escape(title)}</summary><p class="quiet">{escape(note)}</p>'
         f'<div class="wide"><table><thead>{_row("th", head)}</thead><tbody>{body}</tbody></table></div></details>'
     )
 
 
-def _row(tag: str, cells: Sequence[str], paper: bool = False) -> str:
-    inside = "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells)
+def _row(tag: str, row: Sequence[str], paper: bool = False) -> str:
+    inside = "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in row)
     return f'<tr class="paper">{inside}</tr>' if paper else f"<tr>{inside}</tr>"
 
 

@@ -112,12 +112,12 @@ const fill = (element, ...children) => element.replaceChildren(...children);
 function shown(value) {
   if (value == null || Number.isNaN(value)) return "–";
   if (Number.isInteger(value)) return value.toLocaleString("en");
-  return real(value);
+  return Math.abs(value) >= 0.001 ? value.toFixed(3) : value.toPrecision(3);
 }
 
 function real(value) {
   if (value == null || Number.isNaN(value)) return "–";
-  return value === 0 || Math.abs(value) >= 0.001 ? value.toFixed(3) : value.toPrecision(3);
+  return value.toFixed(3);
 }
 
 const small = (p) => (p < 1e-3 ? p.toExponential(1) : p.toPrecision(2));
@@ -171,15 +171,19 @@ function mass({ n, c, ended }, samples) {
   return out ? Math.max(c / out, floor) : null;
 }
 
-/** Equal points are set apart a little, evenly, each always in the same direction. */
-const nudge = (i, step) => Math.exp(0.24 * ((((i + 1) * step) % 1) - 0.5));
+/** Equal points are set apart a little, evenly, each always in the same direction, and never across the line. */
+function apart(counts, { i, samples }, step) {
+  const [at, cut] = [mass(counts, samples), Math.max(cutAt(samples), floor * 1.41)];
+  const moved = Math.min(at * Math.exp(0.24 * ((((i + 1) * step) % 1) - 0.5)), 1);
+  return at > cut ? Math.max(moved, cut * 1.02) : Math.min(moved, cut / 1.02);
+}
 
 function points() {
   return visible().filter(({ base, rlvr }) => base.ended != null && rlvr.ended != null).map((entry) => ({
     i: entry.i,
     category: entry.letter,
-    x: Math.min(mass(entry.base, entry.samples) * nudge(entry.i, 0.618034), 1),
-    y: Math.min(mass(entry.rlvr, entry.samples) * nudge(entry.i, 0.754878), 1),
+    x: apart(entry.base, entry, 0.618034),
+    y: apart(entry.rlvr, entry, 0.754878),
   }));
 }
 
