@@ -97,6 +97,16 @@ def test_it_loads_nothing(seen: Seen) -> None:
     assert asked == [INDEX.resolve().as_uri()]
 
 
+def test_it_begins_with_the_verdict_and_ends_with_how_it_was_made(seen: Seen) -> None:
+    kept = json.loads(Path("reports/metrics.json").read_text())
+    assert seen.page.locator("header > p").all_inner_texts() == kept["pairs"]["tuned"]["verdict"]
+    below = seen.page.locator("main > figure").evaluate("(figure) => figure.getBoundingClientRect().top")
+    assert below < 900  # the headline figure is on the first screen
+    made_of = seen.page.locator("#made").evaluate("(section) => section.textContent")
+    for fact in (kept["provenance"]["packages"]["duckdb"], "temperature", "completions", "categorize", "revision"):
+        assert fact in made_of
+
+
 @pytest.mark.parametrize(("epsilon", "k"), POINTS)
 def test_the_sliders_give_what_the_pipeline_would(run: Params, seen: Seen, epsilon: str, k: int) -> None:
     """What is expected at k is what `leash compare` says, and what is seen in the first k what `leash categorize`
@@ -159,7 +169,7 @@ def test_what_models_and_data_sets_write_is_shown_as_text(seen: Seen) -> None:
     assert page.evaluate("window.hacked") is None
 
 
-def test_a_click_on_the_map_opens_the_problem_there(seen: Seen) -> None:
+def test_the_pointer_on_the_map_tells_of_a_problem_and_a_click_opens_it(seen: Seen) -> None:
     page = seen.page
     page.locator("#map").scroll_into_view_if_needed()
     one = page.evaluate("points()[5]")
@@ -172,9 +182,15 @@ def test_a_click_on_the_map_opens_the_problem_there(seen: Seen) -> None:
         }""",
         [one["x"], one["y"]],
     )
+    name = page.evaluate("content.problems.id")[one["i"]]
+    page.mouse.move(*place)
+    hint = page.locator("#vg-tooltip-element")
+    expect(hint).to_contain_text(f"{name}: ")
+    expect(hint).to_contain_text(HOSTILE[:100])
+    assert hint.locator("script, img").count() == 0
     page.mouse.click(*place)
+    expect(page.locator("#problem-title")).to_contain_text(name)
     expect(page.locator("#problem")).to_be_visible()
-    assert page.evaluate("content.problems.id")[one["i"]] in page.locator("#problem-title").inner_text()
 
 
 def test_a_problem_has_its_counts_curves_answers_and_decisive_hits(seen: Seen) -> None:
