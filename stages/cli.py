@@ -106,6 +106,7 @@ def sample(model: str, dataset: str, resample: bool, show_prompt: bool, file: Pa
     from stages import sample as stage
 
     params = parameters.load(file)
+    params.known_dataset(dataset)
     if show_prompt:
         click.echo(stage.show_prompt(params, model, dataset))
         return
@@ -137,7 +138,10 @@ def verify(model: str, dataset: str, file: Path) -> None:
     from stages.sample import facts
     from stages.verify import run
 
-    verified = run(parameters.load(file), model, dataset)
+    params = parameters.load(file)
+    params.known_model(model)
+    params.known_dataset(dataset)
+    verified = run(params, model, dataset)
     facts.keep(model, dataset)
     click.echo(f"{model} on {dataset}: {verified:,} completions verified.")
 
