@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
 from stages import disk
@@ -76,7 +77,7 @@ def load(weights: Weights, device: str = "cpu") -> tuple[PreTrainedModel, PreTra
     from transformers.utils import logging
 
     torch.set_num_threads(1)
-    os.environ["DISABLE_SAFETENSORS_CONVERSION"] = "1"  # else another revision is taken where one has no safetensors
+    os.environ["DISABLE_SAFETENSORS_CONVERSION"] = "1"  # else a robot on the hub is asked to convert pickles
     logging.disable_progress_bar()
     with _sentences(weights):
         model = AutoModelForCausalLM.from_pretrained(
@@ -157,7 +158,12 @@ def _sentences(weights: Weights) -> Iterator[None]:
 
     try:
         yield
-    except (OSError, ValueError, ImportError, SafetensorError) as error:
+    except UnpicklingError:  # torch reads nothing but weights from a pickle
+        raise LeashError(
+            f"The model {weights.name} ({weights.source}) can't be loaded: its pickles are damaged or hold more than "
+            f"weights, which could run code; take its weights as safetensors."
+        ) from None
+    except (OSError, ValueError, ImportError, RuntimeError, SafetensorError) as error:
         general = f"The model {weights.name} ({weights.source}) can't be loaded: {_brief(error)}"
         raise LeashError(way_out(weights, error) or general) from None
 

@@ -374,8 +374,9 @@ def _sentence(path: Path, error: ValidationError) -> str:
 
 
 def _place(loc: tuple[int | str, ...]) -> str:
-    """Where in the file: pydantic's path without its names for the alternatives of a union."""
-    return ".".join(str(part) for part in loc if not (isinstance(part, str) and ALTERNATIVE.match(part)))
+    """Where in the file: pydantic's path without its names for the alternatives of a union, in one line."""
+    parts = [str(part) for part in loc if not (isinstance(part, str) and ALTERNATIVE.match(part))]
+    return safety.masked(" ".join(".".join(parts).split()))
 
 
 def _shown(value: Any) -> str:
