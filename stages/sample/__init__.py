@@ -136,8 +136,8 @@ def draw(
 def fingerprint(params: Params, model: str, dataset: str) -> dict[str, str]:
     """What old samples must share with new ones to be counted together."""
     sample, named, how = params.sample, params.models[model], prompts.asking(params, model, dataset)
-    if engines.chosen(params, model) == "openai":
-        identity = f"{named.served or named.hub or named.path}@{named.revision or 'main'}"
+    if engines.chosen(params, model) in WEIGHTLESS:
+        identity = f"{named.served or named.hub or named.path or model}@{named.revision or 'main'}"
     else:
         identity = weights(params, model).identity
     always = {
