@@ -135,12 +135,14 @@ def plan(pilot: int | None, mean_tokens: float | None, tokens_per_second: float 
 @FILE
 def verify(model: str, dataset: str, file: Path) -> None:
     """Grade the completions of a model on a data set."""
+    from stages.safety import refuse_strange_graders
     from stages.sample import facts
-    from stages.verify import run
+    from stages.verify import problems_of, run
 
     params = parameters.load(file)
     params.known_model(model)
     params.known_dataset(dataset)
+    refuse_strange_graders(params, dataset, (problem["grader"] for problem in problems_of(dataset).values()))
     verified = run(params, model, dataset)
     facts.keep(model, dataset)
     click.echo(f"{model} on {dataset}: {verified:,} completions verified.")

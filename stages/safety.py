@@ -1,4 +1,5 @@
-"""What parameters may not do: show a key, lead out of the project's folder, or pass a folder off as an id on the hub.
+"""What parameters may not do: show a key, lead out of the project's folder, or pass a folder off as an id on the hub;
+and what tables may not do without them: name code to run.
 
 Someone else's `params.yaml` should be no more dangerous to run than it looks. A path may be anywhere if it is written
 in full: then it is meant, and everyone can see it.
@@ -11,9 +12,12 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlsplit
+
+from stages.errors import LeashError
 
 if TYPE_CHECKING:
     from stages.params import Params
@@ -39,6 +43,18 @@ def escapes(path: str) -> bool:
 
 def complaints(params: Params) -> list[str]:
     return [*_escaping_paths(params), *_bad_ids(params), *_bad_patterns(params), *_keys(params), *_passwords(params)]
+
+
+def refuse_strange_graders(params: Params, dataset: str, graders: Iterable[str]) -> None:
+    """A table of problems may be someone else's, and a function that it names as its grader would be imported and run:
+    so params.yaml must name that function, too."""
+    named = {known.grader for known in params.datasets.values()}
+    for grader in sorted(set(graders)):
+        if ":" in grader and grader not in named:
+            raise LeashError(
+                f"The problems of {dataset} are graded by {grader}, a function that params.yaml does not name; if it "
+                f"is yours or you have read it, set `datasets.{dataset}.grader` to {grader}."
+            )
 
 
 def _escaping_paths(params: Params) -> list[str]:

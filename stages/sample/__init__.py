@@ -22,6 +22,7 @@ from stages.errors import LeashError
 from stages.models import load_processor, load_tokenizer, weights
 from stages.params import WEIGHTLESS, Params, Sample
 from stages.progress import Progress
+from stages.safety import refuse_strange_graders
 from stages.sample import engines
 from stages.sample.budget import Budget, Stop, Unit
 from stages.sample.engine import Completion, Decoding, Engine, Request
@@ -169,6 +170,7 @@ def complete(engine: Engine, requests: Sequence[Request], *, decoding: Decoding)
 def checker(params: Params, dataset: str, problems: Mapping[str, verify.Problem]) -> Check | None:
     """What tells hits while sampling: to stop early, and for the progress shown where that costs little. Graders that
     cost money are left for the verify stage, unless asked for."""
+    refuse_strange_graders(params, dataset, (row["grader"] for row in problems.values()))
     paid = sorted({row["grader"] for row in problems.values() if graders.costs_money(row["grader"])})
     if paid and params.sample.stop_after and not params.sample.paid_graders:
         raise LeashError(

@@ -174,8 +174,8 @@ def picture(content: bytes) -> Image:
             return image.convert("RGB")
         paper = Image.new("RGBA", image.size, "white")
         return Image.alpha_composite(paper, image.convert("RGBA")).convert("RGB")
-    except OSError:
-        raise ValueError("one of its images is damaged or of an unknown kind") from None
+    except (OSError, Image.DecompressionBombError):
+        raise ValueError("one of its images is damaged, larger than any screen or of an unknown kind") from None
 
 
 def _completion(request: Request, sample: int, drawn: Any) -> Completion:

@@ -6,7 +6,9 @@ import ast
 import json
 import pickle
 import shutil
+import struct
 import threading
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +17,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from stages import models, safety
+from stages import models, safety, tables
 from stages import params as parameters
 from stages.cli import main
 from stages.errors import LeashError
 from stages.params import Params
+from stages.sample.vllm_engine import picture
 from stages.verify import graders
 from tests.conftest import ROOT, small, write_params
 from tests.hub import COMMIT, Hub
@@ -174,6 +177,30 @@ def test_an_answer_is_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
         graded = graders.unscored(answer, "error")
     assert not graded["correct"]
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize("command", ["sample", "verify"])
+def test_a_function_that_only_a_table_names_is_not_imported(command: str) -> None:
+    Path("mine.py").write_text("open('ran', 'w')\ndef score(answer, gold, meta): return 1.0\n")
+    CliRunner().invoke(main, ["fetch", "chain"])
+    path = tables.problems_path("chain")
+    rows = tables.read(path, tables.PROBLEMS, "").to_pylist()
+    tables.write(path, tables.table([row | {"grader": "mine:score"} for row in rows], tables.PROBLEMS), tables.PROBLEMS)
+    result = CliRunner().invoke(main, [command, "base", "chain"])
+    assert result.exit_code == 2
+    assert "graded by mine:score, a function that params.yaml does not name" in result.stderr
+    assert not Path("ran").exists()
+    named = write_params(Path.cwd(), with_changed("datasets", "chain", grader="mine:score"))
+    safety.refuse_strange_graders(named, "chain", ["mine:score"])
+
+
+def test_an_image_that_would_fill_the_memory_is_refused() -> None:
+    size = struct.pack(">IIBBBBB", 100_000, 100_000, 8, 2, 0, 0, 0)
+    head = b"IHDR" + size
+    bomb = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", len(size)) + head + struct.pack(">I", zlib.crc32(head))
+    with pytest.raises(ValueError, match="larger than any screen"):
+        picture(bomb)
 
 
 DANGEROUS = {
