@@ -175,7 +175,7 @@ def picture(content: bytes) -> Image:
         paper = Image.new("RGBA", image.size, "white")
         return Image.alpha_composite(paper, image.convert("RGBA")).convert("RGB")
     except (OSError, Image.DecompressionBombError):
-        raise ValueError("one of its images is damaged, larger than any screen or of an unknown kind") from None
+        raise ValueError("one of its images is damaged or of an unknown kind, or larger than any screen") from None
 
 
 def _completion(request: Request, sample: int, drawn: Any) -> Completion:
