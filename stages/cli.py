@@ -106,6 +106,7 @@ def sample(model: str, dataset: str, resample: bool, show_prompt: bool, file: Pa
     from stages import sample as stage
 
     params = parameters.load(file)
+    params.known_dataset(dataset)
     if show_prompt:
         click.echo(stage.show_prompt(params, model, dataset))
         return
@@ -134,10 +135,15 @@ def plan(pilot: int | None, mean_tokens: float | None, tokens_per_second: float 
 @FILE
 def verify(model: str, dataset: str, file: Path) -> None:
     """Grade the completions of a model on a data set."""
+    from stages.safety import refuse_strange_graders
     from stages.sample import facts
-    from stages.verify import run
+    from stages.verify import problems_of, run
 
-    verified = run(parameters.load(file), model, dataset)
+    params = parameters.load(file)
+    params.known_model(model)
+    params.known_dataset(dataset)
+    refuse_strange_graders(params, dataset, (problem["grader"] for problem in problems_of(dataset).values()))
+    verified = run(params, model, dataset)
     facts.keep(model, dataset)
     click.echo(f"{model} on {dataset}: {verified:,} completions verified.")
 

@@ -17,10 +17,12 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from stages import safety
 from stages.errors import LeashError
 
-# Names become folders, stage names and SQL literals: keep them plain.
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+# Names become folders, stage names and SQL literals: keep them plain. Two dots in a row are a way out of a folder.
+NAME = r"^[A-Za-z0-9](\.?[A-Za-z0-9_-])*\.?$"
+Name = Annotated[str, StringConstraints(pattern=NAME)]
 Positive = Annotated[int, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, lt=1)]
@@ -53,7 +55,8 @@ class Asking(Group):
 class Model(Asking):
     """A model by hub id and revision, by a local path, or by the name under which a server has it (`served`).
     `k`, a number or one per domain, is the most samples a problem gets from it; `engine` goes before
-    `sample.engine`."""
+    `sample.engine`. `trust_remote_code` allows to run code that comes with the weights, `pickle` to read weights that
+    are not safetensors."""
 
     path: str | None = None
     hub: str | None = None
@@ -62,6 +65,8 @@ class Model(Asking):
     dtype: Literal["float64", "float32", "bfloat16", "float16"] = "float32"
     k: Positive | dict[Domain, Positive] | None = None
     engine: EngineName | None = None
+    trust_remote_code: bool = False
+    pickle: bool = False
 
 
 class Pair(Group):
@@ -277,6 +282,20 @@ class Params(Group):
     entropy: Entropy = Entropy()
     report: Report = Report()
 
+    def known_model(self, name: str) -> Model:
+        """A model that someone named on a command line."""
+        if name not in self.models:
+            raise LeashError(f"There is no model {name} in params.yaml; its models are {', '.join(self.models)}.")
+        return self.models[name]
+
+    def known_dataset(self, name: str) -> Dataset:
+        """A data set that someone named on a command line."""
+        if name not in self.datasets:
+            raise LeashError(
+                f"There is no data set {name} in params.yaml; its data sets are {', '.join(self.datasets)}."
+            )
+        return self.datasets[name]
+
     def k(self, model: str, dataset: str) -> int:
         """How many samples a problem of this data set gets from this model."""
         wanted = self.datasets[dataset].k or self.sample.k
@@ -314,7 +333,7 @@ def load(path: Path = Path("params.yaml")) -> Params:
     except FileNotFoundError:
         raise LeashError(f"There is no {path} here: run leash in the folder that holds it.") from None
     except (YAMLError, UnicodeDecodeError) as error:
-        raise LeashError(f"{path} is not YAML: {' '.join(str(error).split())}.") from None
+        raise LeashError(f"{path} is not YAML: {_trouble(error)}.") from None
     if not isinstance(raw, dict):
         raise LeashError(f"{path} must hold groups such as `models:` and `sample:`, but holds {type(raw).__name__}.")
     try:
@@ -326,6 +345,14 @@ def load(path: Path = Path("params.yaml")) -> Params:
     return params
 
 
+def _trouble(error: Exception) -> str:
+    """What is wrong and in which line, but not the line itself: it may hold what nobody should see."""
+    said = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
+    mark = getattr(error, "problem_mark", None)
+    where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
+    return safety.masked(" ".join(said.split())) + where
+
+
 def _sentence(path: Path, error: ValidationError) -> str:
     """The first of pydantic's complaints as a sentence. A value that fits none of several types is one complaint
     for each of them, at one place: they are joined by "or"."""
@@ -335,23 +362,37 @@ def _sentence(path: Path, error: ValidationError) -> str:
         return f"{path}: `{place}` is not a parameter; is it misspelt? Correct it or remove it."
     if first["type"] == "missing":
         return f"{path}: `{place}` is missing; add it."
+    if place in ("sample.openai.key", "verify.judge.key"):  # the value may be a key, which nobody should see
+        return f"{path}: `{place}` {safety.NOT_A_KEY}."
+    if first.get("ctx", {}).get("pattern") == NAME:
+        return (
+            f"{path}: `{place.removesuffix('.[key]')}` can't have the name {_shown(first['input'])}: names become "
+            f"folders and have letters, digits, single dots, dashes and underscores; choose another."
+        )
     wanted = [e["msg"].removeprefix("Input should be ") for e in error.errors() if _place(e["loc"]) == place]
     return f"{path}: `{place}` is {_shown(first['input'])}, but should be {' or '.join(dict.fromkeys(wanted))}."
 
 
 def _place(loc: tuple[int | str, ...]) -> str:
-    """Where in the file: pydantic's path without its names for the alternatives of a union."""
-    return ".".join(str(part) for part in loc if not (isinstance(part, str) and ALTERNATIVE.match(part)))
+    """Where in the file: pydantic's path without its names for the alternatives of a union, in one line."""
+    parts = [str(part) for part in loc if not (isinstance(part, str) and ALTERNATIVE.match(part))]
+    return safety.masked(" ".join(".".join(parts).split()))
 
 
 def _shown(value: Any) -> str:
-    text = repr(value)
+    text = safety.masked(repr(value))
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
 def _complaints(params: Params) -> list[str]:
     """What no single field can know."""
-    return [*_unknown_names(params), *_bad_sources(params), *_too_large_k(params), *_too_early_stops(params)]
+    return [
+        *_unknown_names(params),
+        *_bad_sources(params),
+        *_too_large_k(params),
+        *_too_early_stops(params),
+        *safety.complaints(params),
+    ]
 
 
 def _unknown_names(params: Params) -> list[str]:

@@ -51,13 +51,13 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, *, body: bool) -> None:
         path = unquote(urlsplit(self.path).path)
         self.asked.append(f"{self.command} {path}")
-        if path.startswith("/api/datasets/"):
-            self._api(path.removeprefix("/api/datasets/").split("/"))
+        if path.startswith(("/api/datasets/", "/api/models/")):
+            self._api(path.split("/")[3:])
         else:
-            self._file(path.removeprefix("/datasets/").split("/"), body=body)
+            self._file(path.removeprefix("/datasets").split("/")[1:], body=body)
 
     def _api(self, parts: list[str]) -> None:
-        """/api/datasets/OWNER/NAME/revision/REVISION, and /tree/ for the files."""
+        """/api/datasets/OWNER/NAME/revision/REVISION (or models), and /tree/ for the files."""
         repo, asked_for, revision = "/".join(parts[:2]), parts[2:3], parts[3:4]
         if repo not in self.repos:
             self._refuse(404, "RepoNotFound", "Repository not found")
@@ -69,7 +69,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send({"id": repo, "sha": COMMIT, "siblings": [{"rfilename": name} for name in self.repos[repo]]})
 
     def _file(self, parts: list[str], *, body: bool) -> None:
-        """/datasets/OWNER/NAME/resolve/REVISION/FILE"""
+        """/datasets/OWNER/NAME/resolve/REVISION/FILE, of models without the first part"""
         repo, name = "/".join(parts[:2]), "/".join(parts[4:])
         content = self.repos.get(repo, {}).get(name)
         if content is None:

@@ -58,9 +58,7 @@ def _duplicates(params: Params, name: str, table: pa.Table) -> list[duplicates.P
 
 def problems(params: Params, name: str) -> Fetched:
     """The problems of a data set, not yet written anywhere."""
-    if name not in params.datasets:
-        raise LeashError(f"There is no data set {name} in params.yaml; its data sets are {', '.join(params.datasets)}.")
-    dataset = params.datasets[name]
+    dataset = params.known_dataset(name)
     if dataset.imported:
         return Fetched(_imported(name, dataset), None, [])
     if dataset.family in EMBEDDED:

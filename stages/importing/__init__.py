@@ -23,7 +23,7 @@ from stages.errors import LeashError
 from stages.importing.problems import Problems
 from stages.importing.reading import Source, conditions, first_row, jsonl, recognised, records
 from stages.importing.reading.record import Record, brief, listing
-from stages.params import Params
+from stages.params import NAME, Params
 from stages.sample.engine import Completion
 from stages.sample.ledger import Ledger
 from stages.verify import graders
@@ -31,7 +31,6 @@ from stages.verify.extract import extract
 
 ENGINE = "import"
 FIRST = 200  # records of a file that show whether its questions stand in a prompt template
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # as params.yaml has it: names become folders
 
 
 @dataclass
@@ -124,10 +123,10 @@ def _span(numbers: str) -> tuple[int, int]:
 
 def _check_names(model: str, dataset: str) -> None:
     for option, name in (("--model", model), ("--dataset", dataset)):
-        if not NAME.fullmatch(name) or name == "all":
+        if not re.fullmatch(NAME, name) or name == "all":
             raise LeashError(
-                f"{option} {name} can't be a name: names are letters, digits, dots, dashes and underscores, and `all` "
-                f"stands for all."
+                f"{option} {name} can't be a name: names are letters, digits, single dots, dashes and underscores, and "
+                f"`all` stands for all."
             )
 
 

@@ -22,6 +22,7 @@ from stages.errors import LeashError
 from stages.models import load_processor, load_tokenizer, weights
 from stages.params import WEIGHTLESS, Params, Sample
 from stages.progress import Progress
+from stages.safety import refuse_strange_graders
 from stages.sample import engines
 from stages.sample.budget import Budget, Stop, Unit
 from stages.sample.engine import Completion, Decoding, Engine, Request
@@ -136,8 +137,8 @@ def draw(
 def fingerprint(params: Params, model: str, dataset: str) -> dict[str, str]:
     """What old samples must share with new ones to be counted together."""
     sample, named, how = params.sample, params.models[model], prompts.asking(params, model, dataset)
-    if engines.chosen(params, model) == "openai":
-        identity = f"{named.served or named.hub or named.path}@{named.revision or 'main'}"
+    if engines.chosen(params, model) in WEIGHTLESS:
+        identity = f"{named.served or named.hub or named.path or model}@{named.revision or 'main'}"
     else:
         identity = weights(params, model).identity
     always = {
@@ -169,6 +170,7 @@ def complete(engine: Engine, requests: Sequence[Request], *, decoding: Decoding)
 def checker(params: Params, dataset: str, problems: Mapping[str, verify.Problem]) -> Check | None:
     """What tells hits while sampling: to stop early, and for the progress shown where that costs little. Graders that
     cost money are left for the verify stage, unless asked for."""
+    refuse_strange_graders(params, dataset, (row["grader"] for row in problems.values()))
     paid = sorted({row["grader"] for row in problems.values() if graders.costs_money(row["grader"])})
     if paid and params.sample.stop_after and not params.sample.paid_graders:
         raise LeashError(

@@ -35,8 +35,7 @@ class Kind:
 
 def chosen(params: Params, model: str) -> str:
     """The engine that samples this model: its own, the run's, or what this machine is good for."""
-    if model not in params.models:
-        raise LeashError(f"There is no model {model} in params.yaml; its models are {', '.join(params.models)}.")
+    params.known_model(model)
     name = params.engine(model)
     return name if name != "auto" else "vllm" if find_spec("vllm") and _has_gpu() else "torch"
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from stages.errors import LeashError
-from stages.models import Weights, load_processor, load_tokenizer
+from stages.models import Weights, load_processor, load_tokenizer, way_out
 from stages.params import Vllm
 from stages.prompts import Prompt, rendered, token_ids
 from stages.sample.engine import Completion, Decoding, Request
@@ -150,7 +150,8 @@ def new_engine(weights: Weights, settings: Vllm, **more: Any) -> Any:
             enable_prefix_caching=True,
             # On a CPU, vLLM 0.32 can't take a seeded sample back whose prompt it has computed in part.
             enable_chunked_prefill=False if current_platform.is_cpu() else None,
-            load_format="safetensors",
+            load_format="hf" if weights.pickle else "safetensors",
+            trust_remote_code=weights.trust_remote_code,
             # Nobody is shown any; making room for the longest ones takes memory and time at the start.
             limit_mm_per_prompt={"video": 0, "audio": 0},
             # Without seeds of their own, samples come from the engine's one stream: a new one at every start, or a
@@ -160,7 +161,7 @@ def new_engine(weights: Weights, settings: Vllm, **more: Any) -> Any:
             **more,
         ).llm_engine
     except (OSError, ValueError, RuntimeError) as error:
-        raise LeashError(f"vLLM can't start on {weights.name}: {brief(error)}.") from error
+        raise LeashError(way_out(weights, error) or f"vLLM can't start on {weights.name}: {brief(error)}.") from error
 
 
 def picture(content: bytes) -> Image:
@@ -173,8 +174,8 @@ def picture(content: bytes) -> Image:
             return image.convert("RGB")
         paper = Image.new("RGBA", image.size, "white")
         return Image.alpha_composite(paper, image.convert("RGBA")).convert("RGB")
-    except OSError:
-        raise ValueError("one of its images is damaged or of an unknown kind") from None
+    except (OSError, Image.DecompressionBombError):
+        raise ValueError("one of its images is damaged or of an unknown kind, or larger than any screen") from None
 
 
 def _completion(request: Request, sample: int, drawn: Any) -> Completion:
