@@ -26,13 +26,14 @@ from stages.params import Params
 from stages.perplexity import references, tabling
 from stages.perplexity.references import Reference
 from stages.prompts import asked
-from stages.scoring import Job, Reading, Trace, crew_for, keep_scores, leave_empty, scorable
+from stages.scoring import Job, Reading, Trace, crew_for, keep_scores, leave_empty, need_texts, scorable
 
 ROOM = Path(__file__).parent
 
 
 def run(params: Params) -> tuple[int, list[str]]:
     """Score what is not scored yet; return how many traces that were, and sentences on what could not be scored."""
+    need_texts(params, scorable(params))
     connection = tables.database(params, only=["completions", "verdicts"])
     filed, strangers = references.from_files(params)
     jobs = [

@@ -68,6 +68,13 @@ def connect(repo: Path, remote: Remote) -> None:
             shell("dvc", "remote", "modify", *option, "other", name, value, cwd=repo)
 
 
+def said(*command: str, cwd: Path) -> str:
+    """The complaint of a command that must fail."""
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode != 0, done.stdout
+    return done.stderr
+
+
 def columns(folder: Path) -> set[str]:
     return {name for file in folder.rglob("*.parquet") for name in pq.read_schema(file).names}
 
@@ -119,11 +126,12 @@ def test_verdicts_alone_give_the_metrics_of_the_full_run_at_another_epsilon_and_
 ) -> None:
     full = shutil.copytree(origin, tmp_path / "full")
     shell("leash", "pull", "verdicts", cwd=clone)
+    said("dvc", "checkout", cwd=clone)  # fails for want of texts, and leaves empty folders where they would be
     changed = small(categorize=SETTINGS["categorize"] | {"epsilon": 0.1, "k": 8})
     for folder, options in ((full, []), (clone, ["--allow-missing"])):
         write_params(folder, changed)
         assert ran(shell("dvc", "repro", *options, cwd=folder)) == ["categorize", "report"]
-    assert not (clone / "data" / "completions").exists()
+    assert not [path for path in (clone / "data" / "completions").rglob("*") if path.is_file()]
     assert "up to date" in shell("dvc", "status", "categorize", "report", cwd=clone)
     ours, theirs = made(clone), made(full)
     quotes = {"reports/index.html", "reports/decisive_hits.csv"}  # which show texts, where these are
@@ -131,13 +139,17 @@ def test_verdicts_alone_give_the_metrics_of_the_full_run_at_another_epsilon_and_
     assert set(ours) == {path for path in theirs if "completions/" not in path}
     assert ours["reports/metrics.json"] != made(origin)["reports/metrics.json"]
     assert ours["reports/tables/perplexity.csv"] != made(origin)["reports/tables/perplexity.csv"]
+    for stage in ("perplexity", "entropy"):
+        assert "are not here, and their texts are to be read; get them with `leash pull" in said(
+            "leash", stage, cwd=clone
+        )
+    assert made(clone) == ours
 
 
 def test_nothing_is_drawn_that_a_remote_may_have_until_one_says_so(clone: Path) -> None:
-    done = subprocess.run(["dvc", "repro"], cwd=clone, capture_output=True, text=True, check=False)
-    assert done.returncode != 0
-    assert ELSEWHERE in done.stderr
-    assert "leash sample base chain, exited with 2" in done.stderr
+    complaint = said("dvc", "repro", cwd=clone)
+    assert ELSEWHERE in complaint
+    assert "leash sample base chain, exited with 2" in complaint
     assert not (clone / "data" / "completions").exists()
     meant = {**os.environ, "LEASH_ANEW": "1"}
     subprocess.run(["leash", "sample", "base", "chain"], cwd=clone, env=meant, capture_output=True, check=True)
