@@ -15,10 +15,15 @@ import click
 
 from stages import params as parameters
 from stages.errors import LeashError, Stopped
+from stages.sharing import LEVELS, transfer
 
 FILE = click.option(
     "--params", "file", type=click.Path(path_type=Path), default=Path("params.yaml"), help="The parameter file."
 )
+
+
+LEVEL = click.argument("level", type=click.Choice(list(LEVELS)))
+REMOTE = click.option("-r", "--remote", metavar="NAME", help="The DVC remote; the default one where nothing is said.")
 
 
 class Sentences(click.Group):
@@ -253,6 +258,22 @@ def import_(
     done = run(files, model, dataset, format=format, grader=grader, where=where, mapping=mapping, replace=replace)
     for sentence in sentences(done):
         click.echo(sentence)
+
+
+@main.command()
+@LEVEL
+@REMOTE
+def push(level: str, remote: str | None) -> None:
+    """Send a level of this run to a DVC remote: everything, verdicts (enough for every metric) or the report."""
+    sys.exit(transfer("push", level, remote))
+
+
+@main.command()
+@LEVEL
+@REMOTE
+def pull(level: str, remote: str | None) -> None:
+    """Get a level of this run from a DVC remote: everything, verdicts (enough for every metric) or the report."""
+    sys.exit(transfer("pull", level, remote))
 
 
 @main.command()

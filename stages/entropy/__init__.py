@@ -25,7 +25,7 @@ from stages.entropy.saying import sentence
 from stages.models import weights
 from stages.params import Params
 from stages.prompts import asked
-from stages.scoring import Job, Reading, Trace, crew_for, keep_scores, leave_empty, scorable
+from stages.scoring import Job, Reading, Trace, crew_for, keep_scores, leave_empty, need_texts, scorable
 
 __all__ = ["decoupling", "intervals", "profile", "run", "sentence", "summary"]
 
@@ -40,6 +40,7 @@ ANY = pa.schema([])
 
 def run(params: Params) -> tuple[int, list[str]]:
     """Score what is not scored yet; return how many samples that were, and sentences on what could not be measured."""
+    need_texts(params, scorable(params))
     connection = tables.database(params, only=("completions", "verdicts"))
     jobs = [job(params, connection, model, dataset) for model, dataset in scorable(params)]
     asked_for = reading(params)

@@ -13,6 +13,7 @@ tokens that a text is split into; a model may write the same text in other token
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 
 import duckdb
@@ -22,7 +23,7 @@ from stages import tables
 from stages.models import weights
 from stages.params import Params
 from stages.prompts import asked
-from stages.scoring import Job, Reading, Trace, crew_for, keep_scores, leave_empty, scorable
+from stages.scoring import Job, Reading, Trace, crew_for, keep_scores, leave_empty, need_texts, scorable
 
 ROOM = Path(__file__).parent
 SAMPLES = 256  # of each problem, that tell whether completions come up again
@@ -36,6 +37,7 @@ def run(params: Params) -> tuple[int, list[str]]:
     if "completion" not in params.categorize.units:
         _leave(params)
         return 0, []
+    need_texts(params, product(params.run.models, params.run.datasets))
     connection = tables.database(params, only=["completions", "verdicts"])
     covered = coverage(connection)
     reading = Reading(params.mass.engine, temperature=params.sample.temperature, top_p=params.sample.top_p)

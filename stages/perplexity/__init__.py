@@ -1,18 +1,18 @@
 """perplexity: how surprising reference solutions are to each model, by what became of their problems.
 
-In:  the reference traces (references.py says where they come from), the models, data/support/.
-Out: data/perplexity/{model}/{dataset}.parquet, tokens and total negative log-likelihood of every trace;
-     data/perplexity/by_category.parquet, both models of every pair, by source and category (the paper's Table 2);
-     data/perplexity/style.parquet, how much of the change is more than a change of style.
+In:  the reference traces (references.py says where they come from), the models.
+Out: data/perplexity/{model}/{dataset}.parquet, tokens and total negative log-likelihood of every trace.
 
-Scores do not depend on epsilon: when it changes, only the last two tables are made anew. A model without weights here
-(its completions were imported, or a server has it) scores nothing, and questions with images are not scored: these
-tables are empty.
+Scores do not depend on epsilon. What does is made of them by the report, and needs neither texts nor weights: `tabled`
+has perplexity by category, both models of every pair and each source (the paper's Table 2), and how much of its change
+is more than a change of style. A model without weights here (its completions were imported, or a server has it) scores
+nothing, and questions with images are not scored: these tables are empty.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +26,14 @@ from stages.params import Params
 from stages.perplexity import references, tabling
 from stages.perplexity.references import Reference
 from stages.prompts import asked
-from stages.scoring import Job, Reading, Trace, crew_for, keep_scores, leave_empty, scorable
+from stages.scoring import Job, Reading, Trace, crew_for, keep_scores, leave_empty, need_texts, scorable
 
 ROOM = Path(__file__).parent
-BY_CATEGORY = tables.DATA / "perplexity" / "by_category.parquet"
-STYLE = tables.DATA / "perplexity" / "style.parquet"
 
 
 def run(params: Params) -> tuple[int, list[str]]:
     """Score what is not scored yet; return how many traces that were, and sentences on what could not be scored."""
+    need_texts(params, scorable(params))
     connection = tables.database(params, only=["completions", "verdicts"])
     filed, strangers = references.from_files(params)
     jobs = [
@@ -44,11 +43,7 @@ def run(params: Params) -> tuple[int, list[str]]:
     reading = Reading(params.perplexity.engine)
     scored = keep_scores(jobs, tables.PERPLEXITY, "perplexity", crew_for(params, reading), reading)
     silent = leave_empty(params, tables.perplexity_path, tables.PERPLEXITY, "perplexities")
-    traces = compared(params)
-    by_category, style = tabling.both(params, traces)
-    tables.write(BY_CATEGORY, by_category, tabling.BY_CATEGORY)
-    tables.write(STYLE, style, tabling.STYLE)
-    return scored, [*strangers, *silent, *too_long(params), *per_byte(params, traces)]
+    return scored, [*strangers, *silent, *too_long(params), *per_byte(params)]
 
 
 def gathered(
@@ -84,12 +79,21 @@ def label(reference: Reference) -> Mapping[str, str | int | bool]:
     return {**{name: getattr(reference, name) for name in names}, "bytes": len(reference.text.encode())}
 
 
-def compared(params: Params) -> pa.Table:
-    """Every reference trace as both models of each pair see it."""
+def tabled(params: Params) -> tuple[pa.Table, pa.Table]:
+    """Perplexity by category and its change beyond style, from the scores and categories that are there."""
+    with scores(params) as connection:
+        traces = tables.query(connection, ROOM / "traces.sql", {"models": list(params.models)})
+    return tabling.both(params, traces)
+
+
+def scores(params: Params) -> duckdb.DuckDBPyConnection:
+    """DuckDB with the scores of every model, none of which may be missing, and the pairs."""
+    for model, dataset in product(params.run.models, params.run.datasets):
+        tables.opened(tables.perplexity_path(model, dataset), tables.PERPLEXITY, "leash perplexity")
     connection = tables.database(params, only=["perplexity"])
     pairs = [{"pair": p, "base": params.pairs[p].base, "rlvr": params.pairs[p].rlvr} for p in params.run.pairs]
     connection.register("pairs", pa.Table.from_pylist(pairs))
-    return tables.query(connection, ROOM / "traces.sql", {"models": list(params.models)})
+    return connection
 
 
 def too_long(params: Params) -> list[str]:
@@ -106,17 +110,16 @@ def too_long(params: Params) -> list[str]:
     return found
 
 
-def per_byte(params: Params, traces: pa.Table) -> list[str]:
+def per_byte(params: Params) -> list[str]:
     """A sentence for each pair whose models split texts into different tokens."""
-    found = []
-    for pair in params.run.pairs:
-        if tabling.per(traces.filter(pc.equal(traces["pair"], pair))) == "byte":
-            base, rlvr = params.models_of(pair)
-            found.append(
-                f"{pair}: {base} and {rlvr} split texts into different tokens, so that perplexities per token can't be "
-                f"compared; theirs are per byte."
-            )
-    return found
+    with scores(params) as connection:
+        pairs = tables.query(connection, ROOM / "splits.sql")["pair"].to_pylist()
+    return [
+        f"{pair}: {' and '.join(params.models_of(pair))} split texts into different tokens, so that perplexities per "
+        f"token can't be compared; theirs are per byte."
+        for pair in params.run.pairs
+        if pair in pairs
+    ]
 
 
 def _problems(dataset: str) -> list[dict[str, Any]]:

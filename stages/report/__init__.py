@@ -86,6 +86,7 @@ def collect(params: Params) -> Results:
     hits = audit.hits(params, connection)
     examples = content.candidates(params, connection)
     texts = audit.texts([*hits, *examples])
+    by_category, style = perplexity.tabled(params)
     trajectory = tables.read(several.TRAJECTORY, several.steps(several.common_k(params)), "leash categorize")
     results = Results(
         support=support,
@@ -97,8 +98,8 @@ def collect(params: Params) -> Results:
         paired=tables.read(several.PAIRED, several.RIVALS, "leash categorize"),
         completions=categorize.by_epsilon(_support(params, "completion")),
         masses=mass.bounds(params, connection),
-        perplexity=tables.read(perplexity.BY_CATEGORY, perplexity.tabling.BY_CATEGORY, "leash perplexity"),
-        style=tables.read(perplexity.STYLE, perplexity.tabling.STYLE, "leash perplexity"),
+        perplexity=by_category,
+        style=style,
         entropy=entropy.summary(connection),
         entropy_intervals=entropy.intervals(),
         decoupling=entropy.decoupling(),

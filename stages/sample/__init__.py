@@ -23,7 +23,7 @@ from stages.models import load_processor, load_tokenizer, weights
 from stages.params import WEIGHTLESS, Params, Sample
 from stages.progress import Progress
 from stages.safety import refuse_strange_graders
-from stages.sample import engines
+from stages.sample import elsewhere, engines
 from stages.sample.budget import Budget, Stop, Unit
 from stages.sample.engine import Completion, Decoding, Engine, Request
 from stages.sample.ledger import Ledger
@@ -64,6 +64,8 @@ class Drawn:
 def run(params: Params, model: str, dataset: str, *, resample: bool = False, pilot: int | None = None) -> Drawn:
     """Draw what is missing of the samples of every problem: all below k, or until there are hits enough; or, as a
     pilot, the first few of each."""
+    if not resample:
+        elsewhere.refuse(model, dataset)
     if engines.chosen(params, model) == "import":
         from stages import importing
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property, lru_cache, partial
 from importlib.util import find_spec
@@ -213,6 +213,16 @@ def scorable(params: Params) -> list[tuple[str, str]]:
     models = [model for model in params.run.models if has_weights(params, model)]
     datasets = [dataset for dataset in params.run.datasets if not images_of(dataset)]
     return [(model, dataset) for model in models for dataset in datasets]
+
+
+def need_texts(params: Params, runs: Iterable[tuple[str, str]]) -> None:
+    """Refuse to go on without the completions of some models on some data sets."""
+    for model, dataset in runs:
+        if not tables.shards(tables.completions_folder(model, dataset)):
+            raise LeashError(
+                f"The completions of {model} on {dataset} are not here, and their texts are to be read; get them with "
+                f"`leash pull everything`, or draw them with `leash sample {model} {dataset}`."
+            )
 
 
 def leave_empty(params: Params, path_of: Callable[[str, str], Path], schema: pa.Schema, what: str) -> list[str]:

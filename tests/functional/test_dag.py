@@ -93,7 +93,7 @@ def test_dvc_shows_metrics_and_plots(repo: Path) -> None:
 
 def test_epsilon_runs_categorize_and_what_follows(repo: Path) -> None:
     before = json.loads((repo / "reports" / "metrics.json").read_text())["pairs"]["rlvr"]
-    assert reproduce(repo, categorize={"epsilon": "auto"}) == ["categorize", "perplexity", "report"]
+    assert reproduce(repo, categorize={"epsilon": "auto"}) == ["categorize", "report"]
     after = json.loads((repo / "reports" / "metrics.json").read_text())["pairs"]["rlvr"]
     assert (before["epsilon"], after["epsilon"]) == (0.0, pytest.approx(0.187, abs=1e-3))
     assert after["O"] > before["O"]

@@ -40,7 +40,7 @@ def swept(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pat
 
 
 def test_only_categorize_and_what_follows_run(swept: tuple[Path, str]) -> None:
-    assert ran(swept[1]) == ["categorize", "perplexity", "report"]
+    assert ran(swept[1]) == ["categorize", "report"]
 
 
 def test_a_difference_of_metrics_fits_a_screen(swept: tuple[Path, str]) -> None:

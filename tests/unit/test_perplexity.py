@@ -298,7 +298,7 @@ def test_perplexities_are_those_of_a_direct_computation(measured: Params) -> Non
     scored, _ = perplexity.run(measured)
     assert scored > 0
     assert perplexity.run(measured)[0] == 0
-    rows = tables.read(perplexity.BY_CATEGORY, perplexity.tabling.BY_CATEGORY, "").to_pylist()
+    rows = perplexity.tabled(measured)[0].to_pylist()
     found = {(row["pair"], row["source"], row["category"]): row for row in rows if row["dataset"] == "chain"}
     problems = tables.read(tables.problems_path("chain"), tables.PROBLEMS, "").to_pylist()
     for category, some in (("P", problems[::2]), ("S", problems[1::2])):
@@ -324,7 +324,7 @@ def test_models_that_split_texts_otherwise_are_compared_by_bytes_and_long_traces
         "digits: base and digits split texts into different tokens, so that perplexities per token can't be compared; "
         "theirs are per byte."
     ]
-    rows = tables.read(perplexity.BY_CATEGORY, perplexity.tabling.BY_CATEGORY, "").to_pylist()
+    rows = perplexity.tabled(measured)[0].to_pylist()
     assert {(row["pair"], row["per"]) for row in rows} == {("rlvr", "token"), ("digits", "byte")}
     [wordy] = [row for row in rows if (row["pair"], row["source"], row["dataset"]) == ("digits", "wordy", "chain")]
     assert (wordy["traces"], wordy["length"]) == (1, len(WORDY[0]))

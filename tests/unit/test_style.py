@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM
 
-from stages import categorize, fetch, perplexity, sample, tables, verify
+from stages import categorize, fetch, perplexity, sample, verify
 from stages.params import Params
 from stages.progress import Progress
 from stages.seeds import stream
@@ -76,7 +76,7 @@ def style(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], dic
                 verify.run(params, model, dataset)
         categorize.run(params)
         perplexity.run(params)
-        rows = tables.read(perplexity.STYLE, perplexity.tabling.STYLE, "").to_pylist()
+        rows = perplexity.tabled(params)[1].to_pylist()
     return {
         (row["pair"], row["category"]): row for row in rows if row["dataset"] == "all" and row["source"] == "worked"
     }

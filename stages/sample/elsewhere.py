@@ -1,0 +1,56 @@
+"""Samples that are somewhere else: somebody has drawn them, dvc.lock knows of them, and they are not here.
+
+In a fresh clone `dvc repro` would draw them all once more. Where a DVC remote is configured, which may have them, that
+is refused until somebody says that it is meant.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from stages import tables
+from stages.errors import LeashError
+
+ANEW = "LEASH_ANEW"  # the environment reaches a stage that DVC runs; an option would not
+LOCK = Path("dvc.lock")
+
+
+def refuse(model: str, dataset: str) -> None:
+    """Raise a sentence where samples are about to be drawn that a remote may have."""
+    folder = tables.completions_folder(model, dataset)
+    if os.environ.get(ANEW) or _holds(folder) or not locked(folder) or not remotes():
+        return
+    raise LeashError(
+        f"The completions of {model} on {dataset} are not here, but dvc.lock knows of them and a DVC remote may have "
+        f"them; get them with `leash pull everything`, do without them (`leash pull verdicts`, then `dvc repro "
+        f"--allow-missing`), or draw them anew with `{ANEW}=1 dvc repro`."
+    )
+
+
+def locked(folder: Path) -> bool:
+    """Whether dvc.lock has files of a run in this folder."""
+    try:
+        lock = YAML(typ="safe", pure=True).load(LOCK.read_text(encoding="utf-8"))
+    except (FileNotFoundError, YAMLError):
+        return False
+    stages = ((lock or {}).get("stages") or {}).values()
+    outs = (out for stage in stages for out in stage.get("outs", []))
+    return any(out["path"] == folder.as_posix() and out.get("nfiles") for out in outs)
+
+
+def remotes() -> list[str]:
+    """The DVC remotes that are configured, a line each; none where this is no DVC repository."""
+    command = [sys.executable, "-m", "dvc", "remote", "list"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.splitlines() if done.returncode == 0 else []
+
+
+def _holds(folder: Path) -> bool:
+    """Whether there is anything: what a killed run left counts, for it was drawn here."""
+    return folder.is_dir() and any(folder.iterdir())

@@ -1,0 +1,176 @@
+"""Sharing: a run goes through real remotes to other clones, in three levels, and is counted again there.
+
+One run is shared by the whole file; each test has a clone of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from stages.sharing import LEVELS
+from tests.conftest import ROOT, small, write_params, yaml
+from tests.functional.conftest import shell
+from tests.functional.test_dag import ran
+from tests.remotes import SSHD, Remote, bucket, directory, host
+
+WITHOUT_TEXTS = {"problems", "verdicts", "mass", "support", "analysis", "perplexity", "entropy"}
+SETTINGS: dict[str, Any] = {"categorize": {"bootstrap": 100}}
+ELSEWHERE = "The completions of base on chain are not here, but dvc.lock knows of them"
+
+
+@pytest.fixture(scope="module")
+def origin(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that is committed to git and, whole, in a directory, which is the default remote."""
+    folder = tmp_path_factory.mktemp("origin")
+    shutil.copytree(prepared, folder, dirs_exist_ok=True)
+    shutil.copy(ROOT / ".gitignore", folder)
+    write_params(folder, small(**SETTINGS))
+    shell("dvc", "repro", "--quiet", cwd=folder)
+    shell("dvc", "remote", "add", "--default", "store", str(tmp_path_factory.mktemp("store")), cwd=folder)
+    shell("leash", "push", "everything", cwd=folder)
+    shell("git", "add", ".", cwd=folder)
+    who = ("-c", "user.name=nobody", "-c", "user.email=nobody@example.org")
+    shell("git", *who, "commit", "--quiet", "-m", "a run", cwd=folder)
+    return folder
+
+
+@pytest.fixture
+def clone(origin: Path, tmp_path: Path) -> Path:
+    """What git has of the run, and nothing else."""
+    shell("git", "clone", "--quiet", str(origin), str(tmp_path / "clone"), cwd=tmp_path)
+    return tmp_path / "clone"
+
+
+def made(folder: Path) -> dict[str, str]:
+    """The hashes of all that the stages made."""
+    files = (file for name in ("data", "reports") for file in (folder / name).rglob("*") if file.name != ".gitignore")
+    return {str(file.relative_to(folder)): md5(file) for file in files if file.is_file()}
+
+
+def md5(file: Path) -> str:
+    return hashlib.md5(file.read_bytes()).hexdigest()
+
+
+def connect(repo: Path, remote: Remote) -> None:
+    shell("dvc", "remote", "add", "other", remote.url, cwd=repo)
+    for option, given in (([], remote.settings), (["--local"], remote.secrets)):
+        for name, value in given.items():
+            shell("dvc", "remote", "modify", *option, "other", name, value, cwd=repo)
+
+
+def said(*command: str, cwd: Path) -> str:
+    """The complaint of a command that must fail."""
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode != 0, done.stdout
+    return done.stderr
+
+
+def columns(folder: Path) -> set[str]:
+    return {name for file in folder.rglob("*.parquet") for name in pq.read_schema(file).names}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        directory,
+        bucket,
+        pytest.param(host, marks=pytest.mark.skipif(not SSHD, reason="sshd is not installed (openssh-server)")),
+    ],
+)
+def test_each_level_brings_what_it_says(
+    kind: Callable[[Path], AbstractContextManager[Remote]],
+    origin: Path,
+    clone: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sender = clone.with_name("sender")
+    shutil.copytree(origin, sender)
+    whole = made(origin)
+    texts = {md5 for path, md5 in whole.items() if path.startswith("data/completions") and path.endswith(".parquet")}
+    assert texts
+    with kind(tmp_path_factory.mktemp("remote")) as remote:
+        if remote.home:
+            monkeypatch.setenv("HOME", str(remote.home))
+        connect(sender, remote)
+        for name in ("config", "config.local"):
+            if (sender / ".dvc" / name).exists():
+                shutil.copy(sender / ".dvc" / name, clone / ".dvc")
+
+        def sent(level: str) -> dict[str, str]:
+            for direction, repo in (("push", sender), ("pull", clone)):
+                shell("leash", direction, level, "-r", "other", cwd=repo)
+            return made(clone)
+
+        assert sent("report") == {path: md5 for path, md5 in whole.items() if path.startswith("reports/")}
+        assert sent("verdicts") == {path: md5 for path, md5 in whole.items() if "completions/" not in path}
+        assert {path.name for path in (clone / "data").iterdir()} == WITHOUT_TEXTS
+        assert "text" not in columns(clone / "data")
+        assert not texts & remote.objects
+        assert sent("everything") == whole
+        assert texts <= remote.objects
+
+
+def test_verdicts_alone_give_the_metrics_of_the_full_run_at_another_epsilon_and_k(
+    origin: Path, clone: Path, tmp_path: Path
+) -> None:
+    full = shutil.copytree(origin, tmp_path / "full")
+    shell("leash", "pull", "verdicts", cwd=clone)
+    said("dvc", "checkout", cwd=clone)  # fails for want of texts, and leaves empty folders where they would be
+    changed = small(categorize=SETTINGS["categorize"] | {"epsilon": 0.1, "k": 8})
+    for folder, options in ((full, []), (clone, ["--allow-missing"])):
+        write_params(folder, changed)
+        assert ran(shell("dvc", "repro", *options, cwd=folder)) == ["categorize", "report"]
+    assert not [path for path in (clone / "data" / "completions").rglob("*") if path.is_file()]
+    assert "up to date" in shell("dvc", "status", "categorize", "report", cwd=clone)
+    ours, theirs = made(clone), made(full)
+    quotes = {"reports/index.html", "reports/decisive_hits.csv"}  # which show texts, where these are
+    assert {path for path in ours if ours[path] != theirs[path]} <= quotes
+    assert set(ours) == {path for path in theirs if "completions/" not in path}
+    assert ours["reports/metrics.json"] != made(origin)["reports/metrics.json"]
+    assert ours["reports/tables/perplexity.csv"] != made(origin)["reports/tables/perplexity.csv"]
+    for stage in ("perplexity", "entropy"):
+        assert "are not here, and their texts are to be read; get them with `leash pull" in said(
+            "leash", stage, cwd=clone
+        )
+    assert made(clone) == ours
+
+
+def test_nothing_is_drawn_that_a_remote_may_have_until_one_says_so(clone: Path) -> None:
+    complaint = said("dvc", "repro", cwd=clone)
+    assert ELSEWHERE in complaint
+    assert "leash sample base chain, exited with 2" in complaint
+    assert not (clone / "data" / "completions").exists()
+    meant = {**os.environ, "LEASH_ANEW": "1"}
+    subprocess.run(["leash", "sample", "base", "chain"], cwd=clone, env=meant, capture_output=True, check=True)
+    shell("dvc", "remote", "remove", "store", cwd=clone)
+    assert "96 completions drawn" in shell("leash", "sample", "base", "make", cwd=clone)
+
+
+@pytest.mark.parametrize("link", ["symlink", "hardlink"])
+def test_samples_are_never_added_to_files_of_the_cache(link: str, origin: Path, tmp_path: Path) -> None:
+    """Neither when DVC runs the stage nor by hand, when it has no chance to make copies of its links."""
+    repo = shutil.copytree(origin, tmp_path / "linked")
+    shell("dvc", "config", "cache.type", link, cwd=repo)
+    shell("dvc", "checkout", "--relink", cwd=repo)
+    for k, command in ((20, ["leash", "sample", "base", "chain"]), (24, ["dvc", "repro", "-s", "sample@base-chain"])):
+        write_params(repo, small(sample={"k": k, "batch": 64}))
+        shell(*command, cwd=repo)
+        cache = [file for file in (repo / ".dvc" / "cache" / "files").rglob("*") if file.is_file()]
+        assert [f for f in cache if md5(f) != f"{f.parent.name}{f.name}".removesuffix(".dir")] == []
+    assert len(list((repo / "data" / "completions" / "base" / "chain").glob("*.parquet"))) == 3
+
+
+def test_the_verdicts_level_is_every_stage_but_those_with_texts_and_weights() -> None:
+    stages = yaml.load((ROOT / "dvc.yaml").read_text())["stages"]
+    assert set(LEVELS["verdicts"]) == set(stages) - {"train", "sample"}
