@@ -210,6 +210,18 @@ def report(show: bool, file: Path) -> None:
     click.echo(headline())
 
 
+@main.command()
+@click.argument("target", type=click.Path(path_type=Path), default=Path("bundle.zip"), metavar="[FILE.zip]")
+@click.option("--without-texts", is_flag=True, help="Leave out questions, golds, completions and the page.")
+@FILE
+def bundle(target: Path, without_texts: bool, file: Path) -> None:
+    """Put the report and all that it takes to make its numbers again into one zip, for a paper's appendix."""
+    from stages.bundle import bundle
+
+    done = bundle(parameters.load(file), file, target, texts=not without_texts)
+    click.echo(f"{target}: {done.files:,} files, {done.bytes / 1e6:,.1f} MB; its README.txt says what is in it.")
+
+
 @main.command("import")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
 @click.option("--model", required=True, help="The name of the model whose completions these are.")
