@@ -310,7 +310,7 @@ def load(path: Path = Path("params.yaml")) -> Params:
     """Read and check a parameter file, or raise one sentence."""
     try:
         # YAML 1.2, as DVC reads it.
-        raw = YAML(typ="safe", pure=True).load(path.read_text())
+        raw = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise LeashError(f"There is no {path} here: run leash in the folder that holds it.") from None
     except (YAMLError, UnicodeDecodeError) as error:
