@@ -7,6 +7,7 @@ code 2.
 from __future__ import annotations
 
 import errno
+import os
 import signal
 import sys
 from pathlib import Path
@@ -21,6 +22,9 @@ FILE = click.option(
 )
 
 
+LONGEST_NAME = 200  # characters of a file's name that a sentence tells
+
+
 class Sentences(click.Group):
     """A group whose errors are sentences."""
 
@@ -29,7 +33,7 @@ class Sentences(click.Group):
         try:
             return super().invoke(ctx)
         except LeashError as error:
-            click.echo(f"leash: {error}", err=True)
+            click.echo(f"leash: {_one_line(str(error))}", err=True)
             sys.exit(2)
         except Stopped:
             click.echo(
@@ -37,13 +41,23 @@ class Sentences(click.Group):
             )
             sys.exit(128 + signal.SIGTERM)
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
-            click.echo(
-                "leash: the disk is full; what was finished is kept: free some space and run the command again.",
-                err=True,
-            )
+            click.echo(f"leash: {_one_line(_said(error))}", err=True)
             sys.exit(2)
+
+
+def _said(error: OSError) -> str:
+    """What the system refuses, as a sentence: a full disk, a folder that may not be written, too long a name."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "the disk is full; what was finished is kept: free some space and run the command again."
+    if error.filename is None:
+        raise error
+    name = os.fsdecode(error.filename)
+    return f"{name[:LONGEST_NAME]} can't be used here ({error.strerror}); make it so that it can, or name another."
+
+
+def _one_line(sentence: str) -> str:
+    """A sentence in which what a file holds can't end the line or reach the terminal: \\x1b for an escape."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in sentence)
 
 
 def _stop(*_: object) -> None:
