@@ -22,7 +22,7 @@ FILE = click.option(
 )
 
 
-LONGEST_NAME = 200  # characters of a file's name that a sentence tells
+HEAD, TAIL = 500, 400  # characters of a sentence that tells something long: what is wrong, and what to do
 
 
 class Sentences(click.Group):
@@ -52,12 +52,14 @@ def _said(error: OSError) -> str:
     if error.filename is None:
         raise error
     name = os.fsdecode(error.filename)
-    return f"{name[:LONGEST_NAME]} can't be used here ({error.strerror}); make it so that it can, or name another."
+    return f"{name} can't be used here ({error.strerror}); make it so that it can, or name another."
 
 
 def _one_line(sentence: str) -> str:
-    """A sentence in which what a file holds can't end the line or reach the terminal: \\x1b for an escape."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in sentence)
+    """A sentence in which what a file holds can't end the line, fill the screen or reach the terminal: \\x1b for an
+    escape."""
+    plain = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in sentence)
+    return plain if len(plain) <= HEAD + TAIL else f"{plain[:HEAD]} … {plain[-TAIL:]}"
 
 
 def _stop(*_: object) -> None:

@@ -356,7 +356,7 @@ def _parsed(path: Path) -> Any:
     except RecursionError:
         raise LeashError(f"{path} is nested too deeply; its groups hold values, not groups without end.") from None
     except Exception as error:  # beside its own, the reader lets out whatever Python says of 2024-13-45 or `!!bool x`
-        raise LeashError(f"{path} is not YAML: {_brief(' '.join(str(error).split()))}.") from None
+        raise LeashError(f"{path} is not YAML: {' '.join(str(error).split())}.") from None
 
 
 def _sentence(path: Path, error: ValidationError) -> str:
@@ -379,11 +379,8 @@ def _place(loc: tuple[int | str, ...]) -> str:
 
 def _shown(value: Any) -> str:
     """A value in brief, however large: aliases of aliases may stand for more than memory holds."""
-    return _brief(reprlib.repr(value), 60)
-
-
-def _brief(text: str, most: int = 400) -> str:
-    return text if len(text) <= most else f"{text[: most - 3]}…"
+    text = reprlib.repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
 
 
 def _complaints(params: Params) -> list[str]:

@@ -513,6 +513,7 @@ def test_any_counts(file: tuple[str, bytes], k: str | None, epsilon: str | None)
     ("change", "sentence"),
     [
         ({"n_base": 10**30}, "n_base is 1000000000000000000000000000000, but no table holds more than 2,147,483,647."),
+        ({"n_base": "x" * 5000}, "n_base is xxx"),
         ({"epsilon": "nan"}, "epsilon is nan, but should be a number from 0 to below 1."),
         ({"epsilon": 1}, "epsilon is 1, but should be a number from 0 to below 1."),
         ({"ended_base": "hit", "c_base": 0}, "ended_base is hit, but c_base is 0: there was no hit."),
