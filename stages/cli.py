@@ -7,6 +7,7 @@ code 2.
 from __future__ import annotations
 
 import errno
+import os
 import signal
 import sys
 from pathlib import Path
@@ -24,6 +25,7 @@ FILE = click.option(
 
 LEVEL = click.argument("level", type=click.Choice(list(LEVELS)))
 REMOTE = click.option("-r", "--remote", metavar="NAME", help="The DVC remote; the default one where nothing is said.")
+HEAD, TAIL = 500, 400  # characters of a sentence that tells something long: what is wrong, and what to do
 
 
 class Sentences(click.Group):
@@ -34,7 +36,7 @@ class Sentences(click.Group):
         try:
             return super().invoke(ctx)
         except LeashError as error:
-            click.echo(f"leash: {error}", err=True)
+            click.echo(f"leash: {_one_line(str(error))}", err=True)
             sys.exit(2)
         except Stopped:
             click.echo(
@@ -42,13 +44,25 @@ class Sentences(click.Group):
             )
             sys.exit(128 + signal.SIGTERM)
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
-            click.echo(
-                "leash: the disk is full; what was finished is kept: free some space and run the command again.",
-                err=True,
-            )
+            click.echo(f"leash: {_one_line(_said(error))}", err=True)
             sys.exit(2)
+
+
+def _said(error: OSError) -> str:
+    """What the system refuses, as a sentence: a full disk, a folder that may not be written, too long a name."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "the disk is full; what was finished is kept: free some space and run the command again."
+    if error.filename is None:
+        raise error
+    name = os.fsdecode(error.filename)
+    return f"{name} can't be used here ({error.strerror}); make it so that it can, or name another."
+
+
+def _one_line(sentence: str) -> str:
+    """A sentence in which what a file holds can't end the line, fill the screen or reach the terminal: \\x1b for an
+    escape."""
+    plain = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in sentence)
+    return plain if len(plain) <= HEAD + TAIL else f"{plain[:HEAD]} … {plain[-TAIL:]}"
 
 
 def _stop(*_: object) -> None:
@@ -219,6 +233,18 @@ def report(show: bool, file: Path) -> None:
     if not show:
         run(parameters.load(file))
     click.echo(headline())
+
+
+@main.command()
+@click.argument("target", type=click.Path(path_type=Path), default=Path("bundle.zip"), metavar="[FILE.zip]")
+@click.option("--without-texts", is_flag=True, help="Leave out questions, golds, completions and the page.")
+@FILE
+def bundle(target: Path, without_texts: bool, file: Path) -> None:
+    """Put the report and all that it takes to make its numbers again into one zip, for a paper's appendix."""
+    from stages.bundle import bundle
+
+    done = bundle(parameters.load(file), file, target, texts=not without_texts)
+    click.echo(f"{target}: {done.files:,} files, {done.bytes / 1e6:,.1f} MB; its README.txt says what is in it.")
 
 
 @main.command("import")

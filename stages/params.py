@@ -7,15 +7,19 @@ params.k("rlvr", "chain")  ->  1024
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import os
 import re
+import reprlib
+import warnings
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
 from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+from ruamel.yaml.error import ReusedAnchorWarning
 
 from stages import safety
 from stages.errors import LeashError
@@ -23,7 +27,11 @@ from stages.errors import LeashError
 # Names become folders, stage names and SQL literals: keep them plain. Two dots in a row are a way out of a folder.
 NAME = r"^[A-Za-z0-9](\.?[A-Za-z0-9_-])*\.?$"
 Name = Annotated[str, StringConstraints(pattern=NAME)]
-Positive = Annotated[int, Field(gt=0)]
+LARGEST = 2**31 - 1  # what a column of 32-bit numbers holds: k, samples, counts
+Positive = Annotated[int, Field(gt=0, le=LARGEST)]
+Count = Annotated[int, Field(ge=0, le=LARGEST)]
+BRIEF = reprlib.Repr()
+BRIEF.maxstring = 10_000  # whole: what is cut in two is no longer seen to be a key
 NotNegative = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Day = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")]
@@ -40,7 +48,15 @@ ALTERNATIVE = re.compile(r"(int|float|str|constrained-\w+|(literal|dict|constrai
 
 
 class Group(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    @field_validator("*")
+    @classmethod
+    def _without_nul(cls, value: Any) -> Any:
+        """No file can have such a name, and no program takes such an argument."""
+        if any(isinstance(text, str) and "\0" in text for text in (value if isinstance(value, list) else [value])):
+            raise PydanticCustomError("nul", "text without a NUL character")
+        return value
 
 
 class Asking(Group):
@@ -119,6 +135,16 @@ class Dataset(Asking):
     since: Day | None = None
     until: Day | None = None
 
+    @field_validator("config")
+    @classmethod
+    def _ends(cls, value: dict[str, Any]) -> dict[str, Any]:
+        """An alias in YAML may hold itself."""
+        try:
+            json.dumps(value, default=str)
+        except (ValueError, TypeError, RecursionError):
+            raise PydanticCustomError("endless", "names and values, none of which holds itself") from None
+        return value
+
 
 class Run(Group):
     """What this run measures (names from the catalogues), and where: in so many processes of this machine, or on a
@@ -172,7 +198,7 @@ class OpenAI(Group):
     url: str = "http://localhost:8000/v1"
     key: EnvironmentName = "OPENAI_API_KEY"
     concurrency: Positive = 32
-    retries: Annotated[int, Field(ge=0)] = 8
+    retries: Count = 8
     timeout: Positive = 3600
     logprobs: bool = False
 
@@ -188,7 +214,7 @@ class Sample(Group):
     engine: EngineName = "auto"
     batch: Positive = 1024
     stop_after: Positive | None = None
-    floor: Annotated[int, Field(ge=0)] = 0
+    floor: Count = 0
     paid_graders: bool = False
     vllm: Vllm = Vllm()
     openai: OpenAI = OpenAI()
@@ -204,7 +230,7 @@ class Judge(Group):
     key: EnvironmentName = "OPENAI_API_KEY"
     prompt: str | None = None
     concurrency: Positive = 16
-    retries: Annotated[int, Field(ge=0)] = 8
+    retries: Count = 8
     timeout: Positive = 120
     price_in: NotNegative = 2.0
     price_out: NotNegative = 8.0
@@ -235,7 +261,7 @@ class Categorize(Group):
     epsilon: Share | Literal["auto"] = 0.0
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
     units: list[Unit] = ["problem", "answer"]
-    bootstrap: Positive = 1000
+    bootstrap: Annotated[int, Field(gt=0, le=100_000)] = 1000  # a hundred times as many take hours, and tell no more
     seed: int = 0
 
 
@@ -250,7 +276,7 @@ class Perplexity(Group):
     adds to them; `shuffled` scores every trace a second time with its sentences in another order."""
 
     traces: str | None = None
-    own: Annotated[int, Field(ge=0)] = 4
+    own: Count = 4
     shuffled: bool = True
     engine: ScorerName = "torch"
     seed: int = 0
@@ -327,13 +353,7 @@ class Params(Group):
 
 def load(path: Path = Path("params.yaml")) -> Params:
     """Read and check a parameter file, or raise one sentence."""
-    try:
-        # YAML 1.2, as DVC reads it.
-        raw = YAML(typ="safe", pure=True).load(path.read_text())
-    except FileNotFoundError:
-        raise LeashError(f"There is no {path} here: run leash in the folder that holds it.") from None
-    except (YAMLError, UnicodeDecodeError) as error:
-        raise LeashError(f"{path} is not YAML: {_trouble(error)}.") from None
+    raw = _parsed(path)
     if not isinstance(raw, dict):
         raise LeashError(f"{path} must hold groups such as `models:` and `sample:`, but holds {type(raw).__name__}.")
     try:
@@ -351,6 +371,21 @@ def _trouble(error: Exception) -> str:
     mark = getattr(error, "problem_mark", None)
     where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
     return safety.masked(" ".join(said.split())) + where
+
+
+def _parsed(path: Path) -> Any:
+    """What a YAML file holds: YAML 1.2, as DVC reads it."""
+    try:
+        with warnings.catch_warnings(action="ignore", category=ReusedAnchorWarning):
+            return YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise LeashError(f"There is no {path} here: run leash in the folder that holds it.") from None
+    except OSError as error:
+        raise LeashError(f"{path} can't be read ({error.strerror}); it should be a file of parameters.") from None
+    except RecursionError:
+        raise LeashError(f"{path} is nested too deeply; its groups hold values, not groups without end.") from None
+    except Exception as error:  # beside its own, the reader lets out whatever Python says of 2024-13-45 or `!!bool x`
+        raise LeashError(f"{path} is not YAML: {_trouble(error)}.") from None
 
 
 def _sentence(path: Path, error: ValidationError) -> str:
@@ -380,14 +415,15 @@ def _place(loc: tuple[int | str, ...]) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = safety.masked(repr(value))
+    """A value in brief, however large: aliases of aliases may stand for more than memory holds."""
+    text = safety.masked(BRIEF.repr(value))
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
 def _complaints(params: Params) -> list[str]:
     """What no single field can know."""
     return [
-        *_unknown_names(params),
+        *_bad_names(params),
         *_bad_sources(params),
         *_too_large_k(params),
         *_too_early_stops(params),
@@ -395,7 +431,7 @@ def _complaints(params: Params) -> list[str]:
     ]
 
 
-def _unknown_names(params: Params) -> list[str]:
+def _bad_names(params: Params) -> list[str]:
     catalogues: dict[str, tuple[list[str], dict[str, Any]]] = {
         "models": (params.run.models, params.models),
         "datasets": (params.run.datasets, params.datasets),
@@ -407,7 +443,13 @@ def _unknown_names(params: Params) -> list[str]:
         for name in names
         if name not in catalogue
     ]
-    return unknown or [
+    twice = [
+        f"`run.{kind}` names {name} twice; take one off the list."
+        for kind, (names, _) in catalogues.items()
+        for name in dict.fromkeys(names)
+        if names.count(name) > 1
+    ]
+    return [*unknown, *twice] or [
         f"`pairs.{pair}` names the model {model}, which is not in `run.models`; add it there or drop the pair."
         for pair in params.run.pairs
         for model in params.models_of(pair)

@@ -25,6 +25,7 @@ from stages.categorize.analysis import analysis, at, plain, verdicts
 from stages.categorize.counts import FIRST, Counts
 from stages.categorize.statistics.arrays import Ints, Objects, Reals
 from stages.errors import LeashError
+from stages.params import LARGEST
 
 NEEDED = ("problem_id", "n_base", "c_base", "n_rlvr", "c_rlvr")
 READERS = {
@@ -77,7 +78,7 @@ def read(path: Path, settings: Settings) -> Counts:
     rows = _rows(path)
     numbers = {name: _whole(rows, name) for name in NEEDED[1:]}
     for role in ROLES:
-        _hits_within(rows, numbers[f"n_{role}"], numbers[f"c_{role}"], role)
+        _within(rows, numbers, f"c_{role}", f"n_{role}")
     dataset = np.array([name or "all" for name in rows.columns.get("dataset", ["all"] * len(rows))], dtype=object)
     problem = np.array(rows.columns["problem_id"], dtype=object)
     _once_each(rows, dataset, problem)
@@ -86,11 +87,11 @@ def read(path: Path, settings: Settings) -> Counts:
         dataset=dataset,
         problem_id=problem,
         **numbers,
-        ended_base=_ended(rows, "base", numbers["n_base"], k),
-        ended_rlvr=_ended(rows, "rlvr", numbers["n_rlvr"], k),
+        ended_base=_ended(rows, "base", numbers, k),
+        ended_rlvr=_ended(rows, "rlvr", numbers, k),
         k=k,
         epsilon=_epsilon(rows),
-        **({name: _whole(rows, name) for name in FIRST} if all(name in rows.columns for name in FIRST) else {}),
+        **_first(rows, numbers),
     )
 
 
@@ -145,12 +146,27 @@ def _number(rows: Rows, name: str, row: int, text: str | None) -> int:
         raise LeashError(f"{rows.place(row)}: {name} is {text}, which is not a whole number.")
     if value < 0:
         raise LeashError(f"{rows.place(row)}: {name} is {text}, but counts can't be negative.")
+    if value > LARGEST:
+        raise LeashError(f"{rows.place(row)}: {name} is {text}, but no table holds more than {LARGEST:,}.")
     return int(value)
 
 
-def _hits_within(rows: Rows, n: Ints, c: Ints, role: str) -> None:
-    for row in np.flatnonzero(c > n).tolist():
-        raise LeashError(f"{rows.place(row)}: c_{role} is {c[row]}, more than its n_{role} of {n[row]}.")
+def _within(rows: Rows, numbers: dict[str, Ints], part: str, whole: str) -> None:
+    for row in np.flatnonzero(numbers[part] > numbers[whole]).tolist():
+        said = f"{part} is {numbers[part][row]}, more than its {whole} of {numbers[whole][row]}"
+        raise LeashError(f"{rows.place(row)}: {said}.")
+
+
+def _first(rows: Rows, numbers: dict[str, Ints]) -> dict[str, Ints]:
+    """The counts of the first samples, if the file has them."""
+    if not all(name in rows.columns for name in FIRST):
+        return {}
+    first = {name: _whole(rows, name) for name in FIRST}
+    for role in ROLES:
+        _within(rows, first, f"c_{role}_first", f"n_{role}_first")
+        for what in ("n", "c"):
+            _within(rows, {**numbers, **first}, f"{what}_{role}_first", f"{what}_{role}")
+    return first
 
 
 def _once_each(rows: Rows, dataset: Objects, problem: Objects) -> None:
@@ -178,15 +194,17 @@ def _k(rows: Rows, dataset: Objects, numbers: dict[str, Ints], asked: int | None
     return k
 
 
-def _ended(rows: Rows, role: str, n: Ints, k: Ints) -> Objects:
+def _ended(rows: Rows, role: str, numbers: dict[str, Ints], k: Ints) -> Objects:
     """How sampling ended: as the file says, or 'k' where there are k samples. A problem that had all samples of the
     file's own k has too few for a larger one."""
-    told = rows.columns.get(f"ended_{role}")
+    told, n = rows.columns.get(f"ended_{role}"), numbers[f"n_{role}"]
     if told is None:
         return np.array(["k" if enough else None for enough in (n >= k).tolist()], dtype=object)
     for row, ending in enumerate(told):
         if ending is not None and ending not in ENDINGS:
             raise LeashError(f"{rows.place(row)}: ended_{role} is {ending}, not one of {', '.join(ENDINGS)}.")
+        if ending in ("hit", "floor") and not numbers[f"c_{role}"][row]:
+            raise LeashError(f"{rows.place(row)}: ended_{role} is {ending}, but c_{role} is 0: there was no hit.")
     drawn = _whole(rows, "k") if "k" in rows.columns else n
     ended = np.array(told, dtype=object)
     ended[(ended == "k") & (drawn < k)] = None
@@ -196,10 +214,17 @@ def _ended(rows: Rows, role: str, n: Ints, k: Ints) -> Objects:
 def _epsilon(rows: Rows) -> Reals:
     if "epsilon" not in rows.columns:
         return np.zeros(len(rows))
+    return np.array([_share(rows, row, text or "0") for row, text in enumerate(rows.columns["epsilon"])])
+
+
+def _share(rows: Rows, row: int, text: str) -> float:
     try:
-        return np.array([float(text or 0) for text in rows.columns["epsilon"]])
-    except ValueError as error:
-        raise LeashError(f"{rows.path}: the column epsilon should hold numbers ({error}).") from None
+        value = float(text)
+    except ValueError:
+        value = np.nan
+    if not 0 <= value < 1:
+        raise LeashError(f"{rows.place(row)}: epsilon is {text}, but should be a number from 0 to below 1.")
+    return value
 
 
 def per_problem(counts: Counts, settings: Settings) -> list[Plain]:

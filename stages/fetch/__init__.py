@@ -21,7 +21,7 @@ import pyarrow as pa
 from stages import seeds, tables
 from stages.errors import LeashError
 from stages.fetch import duplicates, embedded, own, source
-from stages.fetch.benchmark import Benchmark, Place, Problem
+from stages.fetch.benchmark import Benchmark, Place, Problem, Row
 from stages.params import EMBEDDED, Dataset, Params
 from stages.verify import graders
 
@@ -87,7 +87,7 @@ def _read(name: str, dataset: Dataset) -> Fetched:
     graders.load(grader)  # a misspelt grader is said now, not after sampling
     patterns = (dataset.files,) if dataset.files else benchmark.files
     found = source.find(name, dataset, dataset.hub or benchmark.hub, patterns)
-    read = [(row.where, problem) for row in found.rows() if (problem := benchmark.problem(row, dataset))]
+    read = [(row.where, problem) for row in found.rows() if (problem := _problem(benchmark, row, dataset))]
     chosen = _drawn(read, dataset.size or benchmark.size or "all", dataset.seed or 0)
     names = _ids(name, chosen, own_ids=dataset.family is None and dataset.id is not None)
     rows = [
@@ -105,6 +105,13 @@ def _read(name: str, dataset: Dataset) -> Fetched:
         more = f" (and {len(complaints) - 1} more such rows)" if len(complaints) > 1 else ""
         raise LeashError(complaints[0] + more)
     return Fetched(rows, _told(name, found.origin), list(_count_warning(name, dataset, benchmark, len(rows))))
+
+
+def _problem(benchmark: Benchmark, row: Row, dataset: Dataset) -> Problem | None:
+    try:
+        return benchmark.problem(row, dataset)
+    except RecursionError:
+        raise LeashError(f"{row.where}: a value is nested too deeply; write it as text.") from None
 
 
 def _table_row(

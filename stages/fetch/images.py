@@ -33,8 +33,10 @@ def _bytes(row: Row, value: Any) -> bytes:
     if isinstance(value, bytes):
         return value
     if isinstance(value, dict):
-        return value["bytes"] if value.get("bytes") else _file(row, str(value.get("path")))
-    return _file(row, str(value))
+        return _bytes(row, value.get("bytes") or str(value.get("path")))
+    if not isinstance(value, str):
+        raise LeashError(f"{row.where} has an image that is neither bytes nor the name of a file; correct it.")
+    return _file(row, value)
 
 
 def _file(row: Row, path: str) -> bytes:

@@ -23,6 +23,8 @@ from stages.errors import LeashError
 from stages.fetch.benchmark import Place, Row
 from stages.params import Dataset
 
+# What readers raise, and Python of a number of 5,000 digits (ValueError) or a date after the year 9999 (OverflowError).
+UNREADABLE = (duckdb.Error, pa.ArrowException, OSError, ValueError, OverflowError)
 KINDS = (".jsonl", ".json", ".csv", ".parquet")
 LARGEST = 1 << 30  # bytes of one JSON object: LiveCodeBench's tests of a problem can be hundreds of megabytes
 
@@ -65,10 +67,15 @@ def _local(name: str, path: Path, hub: str | None, patterns: Sequence[str]) -> l
 
 def _matching(folder: Path, patterns: Sequence[str]) -> list[Path]:
     """The files of the first pattern that has some: the others are for copies that are laid out otherwise."""
-    found = (
-        sorted(file for file in folder.glob(pattern) if file.is_file() and file.suffix in KINDS) for pattern in patterns
-    )
+    found = (sorted(file for file in _glob(folder, pattern) if file.suffix in KINDS) for pattern in patterns)
     return next((files for files in found if files), [])
+
+
+def _glob(folder: Path, pattern: str) -> list[Path]:
+    try:
+        return [file for file in folder.glob(pattern) if file.is_file()]
+    except (ValueError, NotImplementedError) as error:
+        raise LeashError(f"The pattern {pattern} of files in {folder} is none ({error}); correct `files`.") from None
 
 
 def _nothing_in(folder: Path, patterns: Sequence[str]) -> list[Path]:
@@ -114,8 +121,11 @@ def _sentence(error: Exception, name: str, wanted: str, revision: str, at_hand: 
 def _fields(file: Path) -> Iterator[dict[str, Any]]:
     try:
         yield from {".parquet": _parquet, ".csv": _csv}.get(file.suffix, _json)(file)
-    except (duckdb.Error, pa.ArrowInvalid, OSError, json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise LeashError(f"{file} can't be read: {str(error).splitlines()[0].rstrip('.')}.") from None
+    except RecursionError:
+        raise LeashError(f"{file} can't be read: a row is nested too deeply.") from None
+    except UNREADABLE as error:
+        brief = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise LeashError(f"{file} can't be read: {brief}.") from None
 
 
 def _parquet(file: Path) -> Iterator[dict[str, Any]]:
@@ -133,13 +143,13 @@ def _json(file: Path) -> Iterator[dict[str, Any]]:
     found = duckdb.connect().execute(query, [str(file), LARGEST])
     while batch := found.fetchmany(64):
         for (text,) in batch:
-            yield from _rows_of(json.loads(text))
+            yield from _rows_of(json.loads(text), file)
 
 
-def _rows_of(value: Any) -> list[dict[str, Any]]:
+def _rows_of(value: Any, file: Path) -> list[dict[str, Any]]:
     """An object is a row, unless it holds them all: by key (MathVista's) or by column (as pandas writes a frame)."""
     if not isinstance(value, dict):
-        raise LeashError(f"A row must be an object with columns, not {json.dumps(value)[:60]}.")
+        raise LeashError(f"{file}: a row must be an object with columns, not {json.dumps(value)[:60]}.")
     parts = list(value.values())
     if len(parts) > 1 and all(isinstance(part, dict) for part in parts):
         return _by_column(value) if _same_keys(parts) and all(key.isdigit() for key in parts[0]) else parts

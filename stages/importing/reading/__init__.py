@@ -51,7 +51,10 @@ def records(source: Source) -> Iterator[Record]:
     read: Callable[[Iterator[Row]], Iterator[Record]] = FORMATS[source.format].records
     if source.format == "jsonl":
         read = partial(jsonl.records, mapping=source.mapping)
-    return read(_chosen(source.file, source.where))
+    try:
+        yield from read(_chosen(source.file, source.where))
+    except RecursionError:
+        raise LeashError(f"{source.file}: a row is nested too deeply; write what it holds as text.") from None
 
 
 def first_row(file: Path) -> Row:

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from stages.errors import LeashError
-from stages.importing.reading.record import UNKNOWN, Record, Recorded, clean, count, golds, listing, number, said
+from stages.importing.reading.record import UNKNOWN, Record, Recorded, count, golds, listing, number, said
 from stages.importing.reading.record import score as scored
 from stages.importing.reading.record import text as checked
-from stages.importing.reading.rows import Row
+from stages.importing.reading.rows import Row, clean
 
 TEXTS = ("text", "completion", "completions")
 GOLDS = ("answer", "gold")

@@ -13,7 +13,7 @@ from typing import Any
 
 from stages.errors import LeashError
 from stages.fetch.benchmark import golds as written_golds
-from stages.importing.reading.rows import Row
+from stages.importing.reading.rows import Row, clean
 from stages.verify.extract import extract
 
 UNKNOWN = "unknown"  # how a completion ended, where the file does not tell
@@ -74,13 +74,6 @@ def text(value: Any, where: str, name: str) -> str:
         kind = "null" if value is None else f"a {type(value).__name__}"
         raise LeashError(f"{where}: {name} is {kind}, not text; correct the row or take it out.")
     return clean(value)
-
-
-def clean(value: str) -> str:
-    """Half of a character, as a cut-off emoji leaves it in JSON, can't be written as UTF-8: it becomes �."""
-    if value.isascii():
-        return value
-    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def items(value: Any, where: str, name: str) -> list[Any]:

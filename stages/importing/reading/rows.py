@@ -131,7 +131,8 @@ def _whole(file: Path) -> bytes:
 
 def _parsed(content: bytes, where: str) -> Any:
     try:
-        return json.loads(content)
+        value = json.loads(content)
+        return _cleaned(value) if b"\\u" in content else value
     except UnicodeDecodeError:
         raise LeashError(f"{where} is not text; is this a file of completions?") from None
     except json.JSONDecodeError as error:
@@ -139,6 +140,22 @@ def _parsed(content: bytes, where: str) -> Any:
         raise LeashError(f"{where} is not JSON ({error.msg.lower()} at {place}).") from None
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets nested without end
         raise LeashError(f"{where} can't be read as JSON ({str(error).splitlines()[0]}).") from None
+
+
+def _cleaned(value: Any) -> Any:
+    """The same without halves of characters, which only an escape can write."""
+    if isinstance(value, dict):
+        return {clean(name): _cleaned(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_cleaned(inner) for inner in value]
+    return clean(value) if isinstance(value, str) else value
+
+
+def clean(value: str) -> str:
+    """Half of a character, as a cut-off emoji leaves it in JSON, can't be written as UTF-8: it becomes �."""
+    if value.isascii():
+        return value
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _object(value: Any, where: str) -> dict[str, Any]:
@@ -161,6 +178,6 @@ def _parquet_rows(file: Path) -> Iterator[Row]:
             for fields in batch.to_pylist():
                 number += 1
                 yield Row(f"{file}, row {number}", fields)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
-        brief = str(error).splitlines()[0].rstrip(".")
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:  # the last two: a date after the year 9999
+        brief = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
         raise LeashError(f"{file}, row {number + 1}: can't be read as Parquet ({brief}).") from None
