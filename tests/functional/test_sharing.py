@@ -157,11 +157,10 @@ def test_nothing_is_drawn_that_a_remote_may_have_until_one_says_so(clone: Path) 
     assert "96 completions drawn" in shell("leash", "sample", "base", "make", cwd=clone)
 
 
-@pytest.mark.parametrize("link", ["symlink", "hardlink"])
-def test_samples_are_never_added_to_files_of_the_cache(link: str, origin: Path, tmp_path: Path) -> None:
+def test_samples_are_never_added_to_files_of_the_cache(origin: Path, tmp_path: Path) -> None:
     """Neither when DVC runs the stage nor by hand, when it has no chance to make copies of its links."""
     repo = shutil.copytree(origin, tmp_path / "linked")
-    shell("dvc", "config", "cache.type", link, cwd=repo)
+    shell("dvc", "config", "cache.type", "symlink", cwd=repo)
     shell("dvc", "checkout", "--relink", cwd=repo)
     for k, command in ((20, ["leash", "sample", "base", "chain"]), (24, ["dvc", "repro", "-s", "sample@base-chain"])):
         write_params(repo, small(sample={"k": k, "batch": 64}))
