@@ -241,7 +241,7 @@ def test_any_parameters_of_a_run_with_verdicts(small_run: Path, data: st.DataObj
         ("a: !!bool maybe", "params.yaml is not YAML: 'maybe'."),
         (f"a: {LONG}", "params.yaml is not YAML: Exceeds the limit (4300 digits)"),
         ("- " * 2000, "params.yaml is nested too deeply"),
-        ("{a: 1, a: 2}", "params.yaml is not YAML: while constructing a mapping"),
+        ("{a: 1, a: 2}", "params.yaml is not YAML: found duplicate key"),
         ("run: &a {models: *a}", "params.yaml: `run.models` is"),
         ('"a\\nb\\e[2J": 1', "params.yaml: `run` is missing; add it."),
     ],
@@ -393,8 +393,8 @@ def test_problem_files_that_broke_fetch(text: str, sentence: str) -> None:
         assert sentence in refused("fetch", "exam")
 
 
-@pytest.mark.parametrize("pattern", ["**x", "/etc/*"])
-def test_patterns_that_are_none(pattern: str) -> None:
+def test_a_pattern_that_is_none() -> None:
+    pattern = "**x"
     with folder():
         Path("params.yaml").write_text(as_yaml({**FETCHED, "datasets": {"exam": {"path": ".", "files": pattern}}}))
         assert f"The pattern {pattern} of files in . is none" in refused("fetch", "exam")

@@ -325,6 +325,6 @@ def test_livecodebenchs_windows(day: str, settings: dict[str, Any], v5: bool, v6
 
 
 def test_tests_that_would_run_something_are_refused_with_their_row() -> None:
-    hostile = base64.b64encode(zlib.compress(pickle.dumps(print))).decode()
-    with pytest.raises(LeashError, match=r"file\.jsonl, row 1: .* would load builtins\.print, which no test needs"):
+    hostile = base64.b64encode(zlib.compress(pickle.dumps(eval))).decode()
+    with pytest.raises(LeashError, match=r"file\.jsonl, row 1: .* would load builtins\.eval, which no test needs"):
         problem("livecodebench-v5", {**CONTEST, "private_test_cases": hostile})
