@@ -35,7 +35,8 @@ FACTS = {"engines": ["openai 3"], "fingerprint": {"server": OLDER}, "files": []}
 
 @pytest.fixture(scope="module")
 def reported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run and its report, with a path and a server in its parameters and a password in its facts. Tests work in copies of it."""
+    """A run and its report, with a path and a server in its parameters and a password in its facts. Tests work in
+    copies of it."""
     folder = tmp_path_factory.mktemp("reported")
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(folder)
