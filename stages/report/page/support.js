@@ -101,7 +101,7 @@ function gamma(shape, uniform) {
 
 /** The interval of each ratio over problems. The pipeline weighs problems at random (exponentially) beside half a
  *  made-up problem in each category: the sums of such weights are gamma distributed, and drawn here as such. */
-function intervals(counted, confidence, draws = 4000) {
+function intervals(counted, confidence, draws = 2000) {
   const uniform = uniforms(0x9e3779b9);
   const values = ratios(counted);
   const drawn = Array.from({ length: draws }, () => ratios(counted.map((x) => gamma(x + 0.5, uniform))));
