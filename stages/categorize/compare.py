@@ -57,12 +57,16 @@ def epsilon_asked(text: str | None) -> float | Literal["auto"] | None:
     """What `--epsilon` says."""
     if text is None or text == "auto":
         return "auto" if text else None
+    return _share(text, "--epsilon", "`auto` or a number")
+
+
+def _share(text: str, place: str, kind: str = "a number") -> float:
     try:
         value = float(text)
     except ValueError:
         value = np.nan
     if not 0 <= value < 1:
-        raise LeashError(f"--epsilon is {text}, but should be `auto` or a number from 0 to below 1.")
+        raise LeashError(f"{place} is {text}, but should be {kind} from 0 to below 1.")
     return value
 
 
@@ -214,17 +218,8 @@ def _ended(rows: Rows, role: str, numbers: dict[str, Ints], k: Ints) -> Objects:
 def _epsilon(rows: Rows) -> Reals:
     if "epsilon" not in rows.columns:
         return np.zeros(len(rows))
-    return np.array([_share(rows, row, text or "0") for row, text in enumerate(rows.columns["epsilon"])])
-
-
-def _share(rows: Rows, row: int, text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = np.nan
-    if not 0 <= value < 1:
-        raise LeashError(f"{rows.place(row)}: epsilon is {text}, but should be a number from 0 to below 1.")
-    return value
+    told = enumerate(rows.columns["epsilon"])
+    return np.array([_share(text or "0", f"{rows.place(row)}: epsilon") for row, text in told])
 
 
 def per_problem(counts: Counts, settings: Settings) -> list[Plain]:

@@ -74,7 +74,7 @@ def _matching(folder: Path, patterns: Sequence[str]) -> list[Path]:
 def _glob(folder: Path, pattern: str) -> list[Path]:
     try:
         return [file for file in folder.glob(pattern) if file.is_file()]
-    except (ValueError, NotImplementedError) as error:
+    except ValueError as error:
         raise LeashError(f"The pattern {pattern} of files in {folder} is none ({error}); correct `files`.") from None
 
 

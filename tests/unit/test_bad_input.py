@@ -149,8 +149,8 @@ def ended(*arguments: str) -> Result:
     return result
 
 
-def holds(names: str | tuple[str, ...], *arguments: str) -> int:
-    """Such a sentence names one of these; the exit code."""
+def assert_named(names: str | tuple[str, ...], *arguments: str) -> int:
+    """Assert that a command ends well, or in a sentence that names one of these; the exit code."""
     result = ended(*arguments)
     names = (names,) if isinstance(names, str) else names
     assert not result.exit_code or any(name in result.stderr for name in names), result.stderr
@@ -202,7 +202,7 @@ PIECES = st.sampled_from(
 def test_any_parameters(raw: Any) -> None:
     with folder():
         Path("params.yaml").write_bytes(as_yaml(raw).encode("utf-8", "surrogatepass"))
-        holds("params.yaml", "query", "select 1")
+        assert_named("params.yaml", "query", "select 1")
 
 
 @bounded(40)
@@ -210,7 +210,7 @@ def test_any_parameters(raw: Any) -> None:
 def test_parameters_that_are_anything(content: bytes) -> None:
     with folder():
         Path("params.yaml").write_bytes(content)
-        holds("params.yaml", "query", "select 1")
+        assert_named("params.yaml", "query", "select 1")
 
 
 @pytest.fixture(scope="module")
@@ -231,7 +231,7 @@ def test_any_parameters_of_a_run_with_verdicts(small_run: Path, data: st.DataObj
     with folder() as here:
         (here / "data").symlink_to(small_run / "data")
         Path("params.yaml").write_bytes(as_yaml(raw).encode("utf-8", "surrogatepass"))
-        holds(("params.yaml", "verdicts", "data/"), "categorize")
+        assert_named(("params.yaml", "verdicts", "data/"), "categorize")
 
 
 @pytest.mark.parametrize(
@@ -363,7 +363,7 @@ def test_any_problem_file(file: tuple[str, bytes], grader: str, identity: str | 
     with folder():
         Path("params.yaml").write_text(as_yaml({**FETCHED, "datasets": {"exam": exam}}))
         Path(f"exam{ending}").write_bytes(content)
-        holds("exam", "fetch", "exam")
+        assert_named("exam", "fetch", "exam")
 
 
 DEEP = "[" * 900 + "1" + "]" * 900
@@ -447,10 +447,10 @@ def test_any_completions_to_import(content: bytes, format: str, ending: str) -> 
     with folder():
         Path(f"out{ending}").write_bytes(content)
         command = ["import", f"out{ending}", "--model", "mine", "--dataset", "exam", "--format", format]
-        if holds("out", *command) == 0:
+        if assert_named("out", *command) == 0:
             Path("params.yaml").write_text(as_yaml({**FETCHED, "datasets": {"exam": {"imported": True}}}))
-            assert holds("exam", "fetch", "exam") == 0
-            assert holds("out", *command) == 0
+            assert assert_named("exam", "fetch", "exam") == 0
+            assert assert_named("out", *command) == 0
 
 
 def test_half_characters_of_any_field_become_a_sign() -> None:
@@ -458,7 +458,7 @@ def test_half_characters_of_any_field_become_a_sign() -> None:
     half = {**OF_HARNESSES[3], "model": "\ud800", "metadata": {"\ud800": "\ud800"}}
     with folder():
         Path("out.jsonl").write_bytes(jsonl([half]))
-        assert holds("out", "import", "out.jsonl", "--model", "mine", "--dataset", "exam") == 0
+        assert assert_named("out", "import", "out.jsonl", "--model", "mine", "--dataset", "exam") == 0
         assert "�" in pq.read_table("data/problems/exam.parquet")["meta"][0].as_py()
 
 
@@ -506,7 +506,7 @@ def test_any_counts(file: tuple[str, bytes], k: str | None, epsilon: str | None)
     options = [*(("--k", k) if k else ()), *(("--epsilon", epsilon) if epsilon else ()), "--resamples", "10"]
     with folder():
         Path(f"counts{ending}").write_bytes(content)
-        holds(f"counts{ending}", "compare", f"counts{ending}", *options)
+        assert_named(f"counts{ending}", "compare", f"counts{ending}", *options)
 
 
 @pytest.mark.parametrize(
