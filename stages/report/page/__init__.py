@@ -188,10 +188,10 @@ def _section(params: Params, results: Results, captions: dict[str, str], section
 def _said(params: Params, results: Results, section: str) -> str:
     """What the numbers of a section come to: of the headline pair, and folded of the others."""
     own = [audit.sentence(results.decisive_hits)] if section == "verdicts" else []
-    first, *others = ([*own, *_sentences(params, results, section, pair)] for pair in params.run.pairs)
-    rest = [sentence for sentences in others for sentence in sentences if sentence not in own]
+    first, *others = (_sentences(params, results, section, pair) for pair in params.run.pairs)
+    rest = [sentence for sentences in others for sentence in sentences]
     folded = f"<details><summary>The other pairs</summary>{_list(rest)}</details>" if rest else ""
-    return _list(first) + folded
+    return _list([*own, *first]) + folded
 
 
 def _sentences(params: Params, results: Results, section: str, pair: str) -> list[str]:

@@ -486,7 +486,7 @@ function options(element, entries) {
 
 async function start() {
   recall();
-  options($("pair"), content.pairs.map((one, i) => [i, one.base === one.rlvr ? one.name : `${one.name}: ${one.base} → ${one.rlvr}`]));
+  options($("pair"), content.pairs.map((one, i) => [i, `${one.name}: ${one.base} → ${one.rlvr}`]));
   options($("dataset"), [["", "all"], ...content.datasets.map((name) => [name, name])]);
   options($("category"), [["", "all"], ...LETTERS.map((letter) => [letter, `${letter}, ${NAMES[letter]}`])]);
   $("epsilon").max = EPSILONS.length - 1;

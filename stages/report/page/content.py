@@ -174,9 +174,7 @@ def candidates(params: Params, connection: duckdb.DuckDBPyConnection) -> list[di
 def in_order(found: Iterable[dict[str, Any]], support: pa.Table) -> list[dict[str, Any]]:
     """Examples by who goes first: one of a kind before a second one, problems that came or went before others, and
     among those in an order that a named stream shuffles."""
-    moved = {
-        (row["dataset"], row["problem_id"]) for row in support.to_pylist() if row["category"] in ("E", "S")
-    }  # of any pair
+    moved = {(r["dataset"], r["problem_id"]) for r in support.to_pylist() if r["category"] in ("E", "S")}  # of any pair
     problems = keys(support)
     shuffled = seeds.stream("report", "examples").permutation(len(problems)).tolist()
     turn = dict(zip(problems, shuffled, strict=True))
