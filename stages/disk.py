@@ -9,15 +9,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+UNFINISHED = ".unfinished-"  # how names of unfinished files begin; .dvcignore has it too
+HASH = 16  # hex digits of a short hash
+
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
     """A temporary file beside `path` that takes its name once the block has ended well.
 
-    The temporary name begins with a dot and so is no shard, table or figure to anyone.
+    The temporary name begins with a dot and so is no shard, table or figure to anyone, DVC included. A killed run leaves
+    it behind, for `sweep`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f"{UNFINISHED}{path.stem}-", suffix=path.suffix)
     os.close(handle)
     unfinished = Path(name)
     try:
@@ -35,19 +39,31 @@ def write(path: Path, content: bytes | str) -> None:
         unfinished.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
+def sweep(folder: Path) -> None:
+    """Delete what killed runs left unfinished in a folder that nobody else writes to now."""
+    for unfinished in folder.rglob(f"{UNFINISHED}*"):
+        unfinished.unlink(missing_ok=True)
+
+
 def hash_of(*parts: str) -> str:
     """A short hash of some text."""
     return bytes_hash("\x1f".join(parts).encode())
 
 
 def bytes_hash(content: bytes) -> str:
-    return hashlib.blake2b(content, digest_size=8).hexdigest()
+    return hashlib.blake2b(content, digest_size=HASH // 2).hexdigest()
 
 
 def file_hash(path: Path) -> str:
     """A short hash of a file's content."""
     with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=8)).hexdigest()
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=HASH // 2)).hexdigest()
+
+
+def intact(file: Path) -> bool | None:
+    """Whether a file whose name ends in the hash of its content still has that content; None for another name."""
+    _, dot, named = file.stem.rpartition(".")
+    return named == file_hash(file) if dot and len(named) == HASH else None
 
 
 def folder_hash(folder: Path) -> str:

@@ -16,7 +16,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stages import disk
+from stages import disk, seal
 from stages.errors import LeashError
 from stages.params import Params
 
@@ -171,8 +171,8 @@ def table(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
 
 
 def write(path: Path, content: pa.Table, schema: pa.Schema, note: Mapping[str, str] | None = None) -> None:
-    """Write a table whole, in the order and types of its schema; `note` is kept with the file."""
-    disk.write(path, encoded(content, schema, note))
+    """Write a table whole and sealed, in the order and types of its schema; `note` is kept with the file."""
+    disk.write(path, seal.sealed(encoded(content, schema, {**(note or {}), seal.NAME: seal.BLANK})))
 
 
 def encoded(content: pa.Table, schema: pa.Schema, note: Mapping[str, str] | None = None) -> bytes:
@@ -192,6 +192,8 @@ def opened(path: Path, schema: pa.Schema, made_by: str) -> pq.ParquetFile:
     """A Parquet file whose columns are those of the schema, not yet read."""
     again = f"make it again with `{made_by}`"
     try:
+        if seal.holds(path) is False:
+            raise LeashError(f"{path} is damaged: its bytes are not those that were written; {again}.")
         file = pq.ParquetFile(path)
     except FileNotFoundError:
         raise LeashError(f"{path} is not there; make it with `{made_by}`.") from None
@@ -207,12 +209,12 @@ def opened(path: Path, schema: pa.Schema, made_by: str) -> pq.ParquetFile:
 
 
 def note(path: Path) -> dict[str, str]:
-    """What was kept with a table when it was written; nothing where there is no such table."""
+    """What was kept with a table when it was written; nothing where there is no such table, or a damaged one."""
     try:
-        metadata = pq.read_schema(path).metadata or {}
+        metadata = pq.read_schema(path).metadata if seal.holds(path) else {}
     except (OSError, pa.ArrowInvalid):
         return {}
-    return {name.decode(): value.decode() for name, value in metadata.items()}
+    return {name.decode(): value.decode() for name, value in metadata.items() if name.decode() != seal.NAME}
 
 
 def shards(folder: Path) -> list[Path]:

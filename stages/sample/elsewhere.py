@@ -1,15 +1,18 @@
 """Samples that are somewhere else: somebody has drawn them, dvc.lock knows of them, and they are not here.
 
 In a fresh clone `dvc repro` would draw them all once more. Where a DVC remote is configured, which may have them, that
-is refused until somebody says that it is meant.
+is refused until somebody says that it is meant. And where a file of samples was damaged, DVC's cache may have it.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
@@ -35,13 +38,16 @@ def refuse(model: str, dataset: str) -> None:
 
 def locked(folder: Path) -> bool:
     """Whether dvc.lock has files of a run in this folder."""
+    return any(out.get("nfiles") for out in _outs(folder))
+
+
+def cached(file: Path) -> bytes | None:
+    """A file of an output folder as DVC's cache has it, if dvc.lock knows the folder and the cache the file."""
     try:
-        lock = YAML(typ="safe", pure=True).load(LOCK.read_text(encoding="utf-8"))
-    except (FileNotFoundError, YAMLError):
-        return False
-    stages = ((lock or {}).get("stages") or {}).values()
-    outs = (out for stage in stages for out in stage.get("outs", []))
-    return any(out["path"] == folder.as_posix() and out.get("nfiles") for out in outs)
+        listing = json.loads(_object(next(_outs(file.parent))["md5"]).read_bytes())
+        return _object(next(entry["md5"] for entry in listing if entry["relpath"] == file.name)).read_bytes()
+    except (StopIteration, OSError, ValueError):
+        return None
 
 
 def remotes() -> list[str]:
@@ -49,6 +55,23 @@ def remotes() -> list[str]:
     command = [sys.executable, "-m", "dvc", "remote", "list"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout.splitlines() if done.returncode == 0 else []
+
+
+def _outs(folder: Path) -> Iterator[dict[str, Any]]:
+    """What dvc.lock says of a folder that a stage made."""
+    try:
+        lock = YAML(typ="safe", pure=True).load(LOCK.read_text(encoding="utf-8"))
+    except (FileNotFoundError, YAMLError):
+        return
+    stages = ((lock or {}).get("stages") or {}).values()
+    outs = (out for stage in stages for out in stage.get("outs", []))
+    yield from (out for out in outs if out["path"] == folder.as_posix())
+
+
+def _object(md5: str) -> Path:
+    """Where DVC's cache keeps what has this hash."""
+    done = subprocess.run([sys.executable, "-m", "dvc", "cache", "dir"], capture_output=True, text=True, check=False)
+    return Path(done.stdout.strip()) / "files" / "md5" / md5[:2] / md5[2:]
 
 
 def _holds(folder: Path) -> bool:

@@ -10,7 +10,7 @@ they are settled: sorted and written as shards, so that the same samples make th
 of arrival. Nobody but the ledger reads parts; a run that was killed finds its own again.
 
 Shards and parts are written whole or not at all and carry their hash in their name: a damaged one is noticed and
-its samples are drawn again. What makes old samples unusable (another model, prompt, decoding or problem text) is
+taken from DVC's cache, or its samples are drawn again. What makes old samples unusable (another model, prompt, decoding or problem text) is
 the manifest's fingerprint: on a mismatch the ledger names the field and stops.
 """
 
@@ -21,10 +21,11 @@ import json
 import math
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,9 +34,11 @@ from numpy.typing import NDArray
 
 from stages import disk, tables
 from stages.errors import LeashError
+from stages.sample import elsewhere
 from stages.sample.engine import Completion
 
 MANIFEST = "manifest.json"
+SEAL = "seal"  # the manifest's hash of all else in it
 SHARD = 2048  # samples in a shard
 PART_SECONDS = 5.0  # the most that a killed run loses, beside what its engine was at
 SETTLE_BYTES = 128 * 2**20  # parts larger than this together become shards while the run goes on
@@ -70,23 +73,30 @@ class Ledger:
         manifest = self.manifest()
         if manifest:
             self._refuse_another_kind(manifest, fingerprint, prompts, again)
-        content = {
+        content: dict[str, Any] = {
             "fingerprint": dict(fingerprint),
             "prompts": {**manifest.get("prompts", {}), **prompts},
             "engines": sorted({*manifest.get("engines", []), *([engine] if engine else [])}),
             "sources": [*manifest.get("sources", []), *map(dict, sources)],
         }
         if content != manifest:
-            disk.write(self.folder / MANIFEST, json.dumps(content, indent=1, sort_keys=True) + "\n")
+            sealed = {**content, SEAL: _seal(content)}
+            disk.write(self.folder / MANIFEST, json.dumps(sealed, indent=1, sort_keys=True) + "\n")
         self._places = {problem: place for place, problem in enumerate(prompts)}
 
     def manifest(self) -> dict[str, Any]:
-        try:
-            manifest: dict[str, Any] = json.loads((self.folder / MANIFEST).read_text())
-        except FileNotFoundError:
+        """What the manifest says; nothing where there is none."""
+        path = self.folder / MANIFEST
+        if not path.exists():
             return {}
-        except ValueError:
-            raise LeashError(f"{self.folder / MANIFEST} is damaged; restore it with `dvc checkout`.") from None
+        manifest = _unsealed(path.read_bytes())
+        if manifest is None and _restored(path, lambda content: _unsealed(content) is not None):
+            manifest = _unsealed(path.read_bytes())
+        if manifest is None:
+            raise LeashError(
+                f"{path} is damaged; delete it and run this again if its samples were drawn with the present "
+                f"parameters, else draw them anew with `--resample`."
+            )
         return manifest
 
     def clear(self) -> None:
@@ -97,13 +107,13 @@ class Ledger:
         (self.folder / MANIFEST).unlink(missing_ok=True)
 
     def have(self) -> dict[str, Samples]:
-        """Which samples of each problem are on disk, in files whose hash is right. Others are deleted, and so is
-        what a killed run left unfinished."""
-        for unfinished in self.folder.rglob(".*.parquet"):
-            unfinished.unlink()
+        """Which samples of each problem are on disk, in files whose hash is right. Others are restored or deleted, and
+        what a killed run left unfinished is deleted too."""
+        disk.sweep(self.folder)
         found: dict[str, list[Samples]] = {}
         for file in (*tables.shards(self.folder), *self._parts()):
-            if not intact(file):
+            if not disk.intact(file) and not _restored(file, lambda content: disk.bytes_hash(content) in file.name):
+                click.echo(f"Note: {file} was damaged, and its samples are drawn again.", err=True)
                 file.unlink()
                 continue
             for problem, samples in _by_problem(pq.read_table(file, columns=["problem_id", "sample"])):
@@ -217,8 +227,27 @@ class Ledger:
             pass  # a file system without locks
 
 
-def intact(shard: Path) -> bool:
-    return shard.stem.rpartition(".")[2] == disk.file_hash(shard)
+def _restored(file: Path, whole: Callable[[bytes], bool]) -> bool:
+    """Take a damaged file from DVC's cache, if that has it and whole."""
+    content = elsewhere.cached(file)
+    if content is None or not whole(content):
+        return False
+    disk.write(file, content)
+    click.echo(f"Note: {file} was damaged and is restored from DVC's cache.", err=True)
+    return True
+
+
+def _seal(content: Mapping[str, Any]) -> str:
+    return disk.hash_of(json.dumps(content, sort_keys=True))
+
+
+def _unsealed(written: bytes) -> dict[str, Any] | None:
+    """What a manifest says; None where it is damaged."""
+    try:
+        manifest: dict[str, Any] = json.loads(written)
+    except ValueError:
+        return None
+    return manifest if manifest.pop(SEAL, None) == _seal(manifest) else None
 
 
 def _table(completions: Sequence[Completion]) -> pa.Table:

@@ -55,12 +55,15 @@ def run(params: Params, model: str, dataset: str) -> int:
         raise LeashError(f"{completions} holds no completions; draw them with `leash sample {model} {dataset}`.")
     names = graders.ready({problem["grader"] for problem in problems.values()})
     made_from = disk.hash_of(fingerprint(params.verify, names), disk.file_hash(tables.problems_path(dataset)))
+    disk.sweep(verdicts)
     fresh = {s.name for s in sources if tables.note(verdicts / s.name).get("made_from") == made_from}
     for orphan in {v.name for v in tables.shards(verdicts)} - {s.name for s in sources}:
         (verdicts / orphan).unlink()
     stale = [shard for shard in sources if shard.name not in fresh]
     if not stale:
         return 0
+    if damaged := [shard for shard in stale if disk.intact(shard) is False]:
+        raise LeashError(f"{damaged[0]} is damaged; mend it with `leash sample {model} {dataset}`.")
 
     found = extracted_from(params, {name: p["grader"] for name, p in problems.items()}, stale, f"{model} on {dataset}")
     known = [tables.read(verdicts / name, tables.VERDICTS, "leash verify") for name in sorted(fresh)]

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from stages import seeds, tables
+from stages import disk, seeds, tables
 from stages.errors import LeashError
 from stages.sample import ledger as ledgers
 from stages.sample.engine import Completion
-from stages.sample.ledger import Ledger, intact
+from stages.sample.ledger import Ledger
 
 IDS = [f"p{i}" for i in range(7)]
 KIND = {"model": "m", "temperature": "1.0"}
@@ -87,7 +87,7 @@ def test_a_killed_run_finds_its_samples_again_and_none_twice(tmp_path: Path) -> 
     first = opened(tmp_path / "killed")
     half = shuffled(everything(10))[:33]
     first.add(completions(half))
-    (tmp_path / "killed" / ".parts" / ".half-written.parquet").write_bytes(b"PAR1")
+    (tmp_path / "killed" / ".parts" / ".unfinished-half.parquet").write_bytes(b"PAR1")
     first.close()
 
     second = opened(tmp_path / "killed")
@@ -150,7 +150,7 @@ def test_a_damaged_file_is_found_and_its_samples_are_drawn_again(tmp_path: Path,
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes({"flip": bytes(content), "truncate": bytes(content[:-9]), "empty": b""}[damage])
-    assert not intact(file)
+    assert not disk.intact(file)
     assert len(everything(6) - held(ledger)) == size > 0
     assert not file.exists()
 
