@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from stages import disk, fetch, sample, tables, verify
+from stages import disk, fetch, models, sample, tables, verify
 from stages.cli import main
 from stages.errors import LeashError
 from stages.params import Params
@@ -148,6 +148,17 @@ def test_a_model_that_can_not_be_loaded_is_one_sentence(project: Params) -> None
     sentence = refused("sample", "base", "chain")
     assert sentence.startswith("leash: The model base (")
     assert "can't be loaded: " in sentence
+
+
+def test_a_model_whose_loading_fails_without_a_word_is_one_sentence(
+    project: Params, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object, **__: object) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", failing)
+    with pytest.raises(LeashError, match=r"can't be loaded: RuntimeError\.$"):
+        models.load_tokenizer(models.weights(project, "base"))
 
 
 @pytest.fixture
@@ -300,7 +311,7 @@ def test_more_pairs_than_chance_gives_are_no_accident(pairs: int, implied: float
 
 def installed(monkeypatch: pytest.MonkeyPatch, *names: str, gpu: bool = False) -> None:
     monkeypatch.setattr(engines, "find_spec", lambda name: name if name in names else None)
-    monkeypatch.setattr(engines, "_has_gpu", lambda: gpu)
+    monkeypatch.setattr(engines, "has_gpu", lambda: gpu)
 
 
 @pytest.mark.parametrize(
