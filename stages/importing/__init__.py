@@ -23,7 +23,7 @@ from stages.errors import LeashError
 from stages.importing.problems import Problems
 from stages.importing.reading import Source, conditions, first_row, jsonl, recognised, records
 from stages.importing.reading.record import Record, brief, listing
-from stages.params import NAME, Params
+from stages.params import NAME
 from stages.sample.engine import Completion
 from stages.sample.ledger import Ledger
 from stages.verify import graders
@@ -94,7 +94,7 @@ def run(
     return Imported(model, dataset, problems, surveys, there, new)
 
 
-def held(params: Params, model: str, dataset: str) -> int:
+def held(model: str, dataset: str) -> int:
     """How many imported samples of a model on a data set there are: all that its sources gave."""
     ledger = Ledger(tables.completions_folder(model, dataset))
     samples = sum(len(numbers) for numbers in ledger.have().values())

@@ -66,7 +66,7 @@ def run(params: Params, model: str, dataset: str, *, resample: bool = False, pil
     if engines.chosen(params, model) == "import":
         from stages import importing
 
-        importing.held(params, model, dataset)
+        importing.held(model, dataset)
         return Drawn()
     problems, kind = verify.problems_of(dataset), engines.kind_of(params, model)
     asked = prompts_of(params, model, dataset, problems, eyes=kind.name != "torch")
