@@ -123,6 +123,7 @@ def fetch(dataset: str, previewed: bool, model: str | None, file: Path) -> None:
 def sample(model: str, dataset: str, resample: bool, show_prompt: bool, file: Path) -> None:
     """Draw the completions of a model on a data set that are not there yet."""
     from stages import sample as stage
+    from stages.sample.repeats import repeated
 
     params = parameters.load(file)
     params.known_dataset(dataset)
@@ -131,7 +132,7 @@ def sample(model: str, dataset: str, resample: bool, show_prompt: bool, file: Pa
         return
     drawn = stage.run(params, model, dataset, resample=resample)
     click.echo(f"{model} on {dataset}: {drawn.samples:,} completions drawn.")
-    if drawn.samples and (warning := stage.repeated(params, model, dataset)):
+    if drawn.samples and (warning := repeated(params, model, dataset)):
         click.echo(f"Warning: {warning}", err=True)
 
 

@@ -167,7 +167,8 @@ def _connected(crew: Crew) -> Iterator[Any]:
             ray.init(address, logging_level=logging.ERROR, log_to_driver=False, **size)
         except ConnectionError:
             raise LeashError(
-                f"There is no Ray cluster at {crew.ray.address} (`ray.address`); start one with `ray start --head`."
+                f"There is no Ray cluster at {address} (`ray.address` or RAY_ADDRESS); start one with "
+                f"`ray start --head`."
             ) from None
     try:
         yield ray

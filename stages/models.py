@@ -12,7 +12,7 @@ from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
 from stages import disk
-from stages.errors import LeashError
+from stages.errors import LeashError, first_line
 from stages.params import Params
 
 if TYPE_CHECKING:
@@ -164,14 +164,10 @@ def _sentences(weights: Weights) -> Iterator[None]:
             f"weights, which could run code; take its weights as safetensors."
         ) from None
     except (OSError, ValueError, ImportError, RuntimeError, SafetensorError) as error:
-        general = f"The model {weights.name} ({weights.source}) can't be loaded: {_brief(error)}"
+        general = f"The model {weights.name} ({weights.source}) can't be loaded: {first_line(error)}."
         raise LeashError(way_out(weights, error) or general) from None
 
 
 def has_weights(params: Params, name: str) -> bool:
     """Whether this model can be loaded here; imported completions and models of a server need no weights."""
     return bool(params.models[name].path or params.models[name].hub)
-
-
-def _brief(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stages import disk, seal
-from stages.errors import LeashError
+from stages.errors import LeashError, first_line
 from stages.params import Params
 
 DATA = Path("data")
@@ -198,7 +198,7 @@ def opened(path: Path, schema: pa.Schema, made_by: str) -> pq.ParquetFile:
     except FileNotFoundError:
         raise LeashError(f"{path} is not there; make it with `{made_by}`.") from None
     except (pa.ArrowInvalid, OSError) as error:
-        raise LeashError(f"{path} can't be read as Parquet ({_brief(error)}); {again}.") from None
+        raise LeashError(f"{path} can't be read as Parquet ({first_line(error)}); {again}.") from None
     for field in schema:
         place = file.schema_arrow.get_field_index(field.name)
         if place < 0:
@@ -331,7 +331,3 @@ def _part(files: Sequence[Path], labels: str, limits: str = "") -> list[str]:
 def _view(connection: duckdb.DuckDBPyConnection, name: str, parts: Sequence[str]) -> None:
     if parts:
         connection.execute(f"create view {name} as {' union all by name '.join(parts)}")
-
-
-def _brief(error: Exception) -> str:
-    return str(error).split("\n")[0].rstrip(".")

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from stages import seeds, tables
-from stages.errors import LeashError
+from stages.errors import LeashError, first_line
 from stages.fetch import duplicates, embedded, own, source
 from stages.fetch.benchmark import Benchmark, Place, Problem, Row
 from stages.params import EMBEDDED, Dataset, Params
@@ -112,6 +112,9 @@ def _problem(benchmark: Benchmark, row: Row, dataset: Dataset) -> Problem | None
         return benchmark.problem(row, dataset)
     except RecursionError:
         raise LeashError(f"{row.where}: a value is nested too deeply; write it as text.") from None
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        whose = dataset.family or "a data set"
+        raise LeashError(f"{row.where} is not as rows of {whose} are ({first_line(error)}); correct it.") from None
 
 
 def _table_row(

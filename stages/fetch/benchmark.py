@@ -56,6 +56,10 @@ class Row:
     def text(self, *names: str) -> str:
         return str(self.need(*names)).strip()
 
+    def text_or_none(self, *names: str) -> str | None:
+        value = self.get(*names)
+        return None if value is None else str(value)
+
 
 @dataclass(frozen=True)
 class Problem:

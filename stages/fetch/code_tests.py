@@ -25,11 +25,20 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from stages.errors import LeashError
+from stages.fetch.benchmark import Row
 
 KINDS = {"stdin": "stdin", "functional": "call"}
 LARGEST = 1 << 30  # bytes of one problem's tests: the whole of LiveCodeBench, packed, is 4.5 GB for 1,055 problems
 METHOD = re.compile(r"^\s+def (\w+)\(\s*self\b", re.MULTILINE)
 FUNCTION = re.compile(r"^def (\w+)\(", re.MULTILINE)
+
+
+def golds(row: Row) -> list[str]:
+    """The golds of a row, or a sentence with its place."""
+    try:
+        return tests(str(row.get("public_test_cases") or ""), str(row.get("private_test_cases") or ""))
+    except LeashError as error:
+        raise LeashError(f"{row.where}: {error}") from None
 
 
 def tests(public: str, private: str) -> list[str]:

@@ -1,7 +1,8 @@
 -- duplicates: pairs of problems, within or across data sets, whose questions are the same or nearly so.
 -- Questions are compared by their runs of five words. Words are letters and digits, in lower case, and signs: LaTeX's
--- spacing and punctuation don't count, and shorter questions must be the same. Runs that stand in many problems of a data set are its template ("Give your
--- answer as …") and say nothing; a run that is met in more than 50 problems of all is left aside for the same reason.
+-- spacing and punctuation don't count, and shorter questions must be the same. Runs that stand in many problems of a
+-- data set are its template ("Give your answer as …") and say nothing; a run that is met in more than 50 problems of all
+-- is left aside for the same reason.
 -- Questions that differ in a number are different problems: generated ones often differ in nothing else.
 with questions as (
     select

@@ -13,9 +13,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from stages import seeds
+from stages.errors import LeashError
 from stages.params import Dataset
 from stages.train import tasks
 
+PATIENCE = 10_000  # draws in a row that all were seen before: then there is next to nothing else
 GRADERS = {"chain": "exact", "make": "make"}
 
 
@@ -26,10 +28,15 @@ def problems(name: str, dataset: Dataset) -> Iterator[dict[str, Any]]:
         rng = seeds.stream("fetch", dataset.family, level)
         seen: set[str] = set()
         while len(seen) < dataset.per_level:
-            problem = tasks.draw(rng, dataset.family, level, held_out=True)
-            if problem.prompt not in seen:
-                yield _row(name, f"{dataset.family}-{level}-{len(seen):03d}", problem)
-                seen.add(problem.prompt)
+            draws = (tasks.draw(rng, dataset.family, level, held_out=True) for _ in range(PATIENCE))
+            problem = next((problem for problem in draws if problem.prompt not in seen), None)
+            if problem is None:
+                raise LeashError(
+                    f"`datasets.{name}.per_level` is {dataset.per_level}, but level {level} of {dataset.family} has "
+                    f"only some {len(seen)}; lower it, or name higher levels."
+                )
+            yield _row(name, f"{dataset.family}-{level}-{len(seen):03d}", problem)
+            seen.add(problem.prompt)
 
 
 def _row(name: str, problem_id: str, problem: tasks.Problem) -> dict[str, Any]:

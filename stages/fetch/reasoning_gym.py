@@ -122,9 +122,9 @@ def _row(
 def _gold(task: str, item: Mapping[str, Any]) -> str | None:
     """The item's answer. Tasks with many have none of them there, but some have an example elsewhere; rush_hour has
     nothing."""
-    if item["answer"] is not None or task not in EXAMPLES:
-        return None if item["answer"] is None else str(item["answer"])
-    return EXAMPLES[task](item["metadata"])
+    if item["answer"] is not None:
+        return str(item["answer"])
+    return EXAMPLES[task](item["metadata"]) if task in EXAMPLES else None
 
 
 def _boxnet_plan(metadata: Mapping[str, Any]) -> str:

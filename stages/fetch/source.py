@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stages import disk
-from stages.errors import LeashError
+from stages.errors import LeashError, first_line
 from stages.fetch.benchmark import Place, Row
 from stages.params import Dataset
 
@@ -114,8 +114,7 @@ def _sentence(error: Exception, name: str, wanted: str, revision: str, at_hand: 
         return f"The hub has no data set {wanted}, or keeps it private; correct `datasets.{name}.hub`, {at_hand}."
     if isinstance(error, errors.LocalEntryNotFoundError):
         return f"The hub can't be reached for {wanted}: go online, {at_hand}."
-    brief = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-    return f"{wanted} could not be downloaded whole ({brief}); run the command again, {at_hand}."
+    return f"{wanted} could not be downloaded whole ({first_line(error)}); run the command again, {at_hand}."
 
 
 def _fields(file: Path) -> Iterator[dict[str, Any]]:
@@ -124,8 +123,7 @@ def _fields(file: Path) -> Iterator[dict[str, Any]]:
     except RecursionError:
         raise LeashError(f"{file} can't be read: a row is nested too deeply.") from None
     except UNREADABLE as error:
-        brief = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-        raise LeashError(f"{file} can't be read: {brief}.") from None
+        raise LeashError(f"{file} can't be read: {first_line(error)}.") from None
 
 
 def _parquet(file: Path) -> Iterator[dict[str, Any]]:

@@ -11,47 +11,23 @@ is wrong anywhere, and memory does not grow with its size.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from itertools import islice
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from stages import disk, tables
 from stages.errors import LeashError
 from stages.importing.problems import Problems
-from stages.importing.reading import Source, conditions, first_row, jsonl, recognised, records
-from stages.importing.reading.record import Record, brief, listing
-from stages.params import NAME, Params
+from stages.importing.reading import Source, conditions, jsonl, recognised, records
+from stages.importing.reading.record import listing
+from stages.importing.survey import Surveyed, agreed, span, surveyed
+from stages.params import NAME
 from stages.sample.engine import Completion
 from stages.sample.ledger import Ledger
 from stages.verify import graders
-from stages.verify.extract import extract
 
 ENGINE = "import"
-FIRST = 200  # records of a file that show whether its questions stand in a prompt template
-
-
-@dataclass
-class Surveyed:
-    """What a source holds: how many rows, samples of each problem, and recorded scores."""
-
-    source: Source
-    rows: int = 0
-    counts: Counter[str] = field(default_factory=Counter)
-    scored: int = 0
-    correct: int = 0
-    unanswered: int = 0  # where verify will find no answer
-    says: dict[str, str] = field(default_factory=dict)
-
-    def entry(self, first: Mapping[str, int]) -> dict[str, Any]:
-        """The source as the manifest keeps it; `numbers` are the samples that are its own."""
-        numbers = {p: f"{first.get(p, 0)}-{first.get(p, 0) + count}" for p, count in self.counts.items()}
-        kept = {"file": self.source.file.name, "hash": self.source.hash, "format": self.source.format}
-        chosen = {name: sorted(values) for name, values in self.source.where.items()}
-        named = {name: value for name, value in asdict(self.source.mapping).items() if value}
-        return {**kept, "where": chosen, "fields": named, "rows": self.rows, "says": self.says, "numbers": numbers}
 
 
 @dataclass(frozen=True)
@@ -82,8 +58,8 @@ def run(
     sources = _sources(files, format, where, mapping)
     ledger = Ledger(tables.completions_folder(model, dataset))
     problems = _problems(model, dataset, grader, replace)
-    surveys = [_survey(source, problems) for source in sources]
-    says = _agreed(surveys)
+    surveys = [surveyed(source, problems) for source in sources]
+    says = agreed(surveys)
     manifest = {} if replace else ledger.manifest()
     entries = _entries(surveys, manifest.get("sources", []), _next_numbers(manifest, ledger), f"{model} on {dataset}")
     try:
@@ -94,13 +70,13 @@ def run(
     return Imported(model, dataset, problems, surveys, there, new)
 
 
-def held(params: Params, model: str, dataset: str) -> int:
+def held(model: str, dataset: str) -> int:
     """How many imported samples of a model on a data set there are: all that its sources gave."""
     ledger = Ledger(tables.completions_folder(model, dataset))
     samples = sum(len(numbers) for numbers in ledger.have().values())
     manifest = ledger.manifest()
     sources = manifest.get("sources", [])
-    given = sum(stop - first for source in sources for first, stop in map(_span, source["numbers"].values()))
+    given = sum(stop - first for source in sources for first, stop in map(span, source["numbers"].values()))
     if 0 < samples < given:
         files = listing(source["file"] for source in sources)
         raise LeashError(
@@ -113,12 +89,6 @@ def held(params: Params, model: str, dataset: str) -> int:
             f"with `leash import FILE --model {model} --dataset {dataset}`."
         )
     return samples
-
-
-def _span(numbers: str) -> tuple[int, int]:
-    """The first sample number of a source and the one after its last, as its entry has them: `0-50`."""
-    first, _, stop = numbers.partition("-")
-    return int(first), int(stop)
 
 
 def _check_names(model: str, dataset: str) -> None:
@@ -161,68 +131,6 @@ def _others(model: str, dataset: str) -> list[str]:
     return [folder.parent.name for folder in folders if folder.parent.name != model]
 
 
-def _survey(source: Source, problems: Problems) -> Surveyed:
-    survey = Surveyed(source)
-    problems.learn(islice(records(source), FIRST))
-    lacking: list[Record] = []
-    taken: set[tuple[str, int]] = set()
-    for record in records(source):
-        survey.rows += 1
-        problem = problems.place(record)
-        if problem is None:
-            lacking.append(record)
-            continue
-        if record.sample is not None:
-            _take_once(taken, problem, record)
-        survey.counts[problem] += len(record.completions)
-        survey.unanswered += sum(extract(completion.text) is None for completion in record.completions)
-        scores = [completion.score for completion in record.completions if completion.score is not None]
-        survey.scored += len(scores)
-        survey.correct += sum(score >= 1 for score in scores)
-        _note_said(survey, record)
-    if lacking:
-        raise LeashError(_lacking(lacking, source, problems))
-    if not survey.counts.total():
-        raise LeashError(f"{source.file} has {survey.rows:,} rows, but no completion in them.")
-    return survey
-
-
-def _take_once(taken: set[tuple[str, int]], problem: str, record: Record) -> None:
-    assert record.sample is not None
-    if (problem, record.sample) in taken:
-        raise LeashError(f"{record.where}: sample {record.sample} of problem {problem} stands in the file twice.")
-    taken.add((problem, record.sample))
-
-
-def _note_said(survey: Surveyed, record: Record) -> None:
-    for name, value in record.says.items():
-        if survey.says.setdefault(name, value) != value:
-            raise LeashError(
-                f"{record.where}: {name} is {value}, but {survey.says[name]} before; samples of several must not be "
-                f"mixed: choose with --where FIELD=VALUE (fields: {listing(first_row(survey.source.file).fields)})."
-            )
-
-
-def _lacking(lacking: Sequence[Record], source: Source, problems: Problems) -> str:
-    first, question = lacking[0].where.rpartition(", ")[2], brief(lacking[0].question or "")
-    return (
-        f"{source.file}: {len(lacking)} rows ask what no problem of {tables.problems_path(problems.dataset)} asks, the "
-        f"first in {first}: “{question}”; choose rows with --where, or another --dataset."
-    )
-
-
-def _agreed(surveys: Sequence[Surveyed]) -> dict[str, str]:
-    """What the files say about model and decoding, in which they must not differ."""
-    says: dict[str, str] = {}
-    for survey in surveys:
-        for name, value in survey.says.items():
-            if says.setdefault(name, value) != value:
-                raise LeashError(
-                    f"{survey.source.file}: {name} is {value}, but {says[name]} in the files before; import them apart."
-                )
-    return says
-
-
 def _next_numbers(manifest: Mapping[str, Any], ledger: Ledger) -> dict[str, int]:
     """The first free sample number of each problem, after those that earlier sources were given."""
     free: dict[str, int] = {}
@@ -231,7 +139,7 @@ def _next_numbers(manifest: Mapping[str, Any], ledger: Ledger) -> dict[str, int]
             free[problem] = int(max(samples)) + 1
     for source in manifest.get("sources", []):
         for problem, numbers in source["numbers"].items():
-            free[problem] = max(free.get(problem, 0), _span(numbers)[1])
+            free[problem] = max(free.get(problem, 0), span(numbers)[1])
     return free
 
 
@@ -249,7 +157,7 @@ def _entries(
                 f"anew with --replace."
             )
         if not same:
-            free.update({p: _span(numbers)[1] for p, numbers in entry["numbers"].items()})
+            free.update({p: span(numbers)[1] for p, numbers in entry["numbers"].items()})
         entries.append(same or entry)
     return entries
 
@@ -294,7 +202,7 @@ def _write(
 
 def _completions(source: Source, problems: Problems, numbers: Mapping[str, str]) -> Iterator[Completion]:
     """The samples of a source with their numbers: those of its entry, in the order met."""
-    free = {problem: _span(span)[0] for problem, span in numbers.items()}
+    free = {problem: span(own)[0] for problem, own in numbers.items()}
     for record in records(source):
         problem = problems.place(record)
         assert problem is not None

@@ -10,11 +10,14 @@ from stages.importing.reading.record import brief
 
 def sentences(imported: Imported) -> Iterator[str]:
     for survey in imported.surveys:
-        score = f"; recorded as correct: {survey.correct:,} of {survey.scored:,}" if survey.scored else ""
+        score = ""
+        if survey.scored:
+            share = survey.correct / survey.scored
+            score = f"; recorded as correct: {survey.correct:,} of {survey.scored:,} ({share:.1%})"
         samples = sum(survey.counts.values())
         yield (
             f"{survey.source.file}: {survey.source.format}, {survey.rows:,} rows, {len(survey.counts):,} problems, "
-            f"{samples:,} completions{score}{_share(survey.correct, survey.scored)}."
+            f"{samples:,} completions{score}."
         )
         if survey.unanswered > samples / 2:
             yield (
@@ -24,10 +27,6 @@ def sentences(imported: Imported) -> Iterator[str]:
     yield from _problems(imported)
     yield _held(imported)
     yield from _params(imported)
-
-
-def _share(part: int, whole: int) -> str:
-    return f" ({part / whole:.1%})" if whole else ""
 
 
 def _problems(imported: Imported) -> Iterator[str]:

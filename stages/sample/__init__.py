@@ -8,13 +8,11 @@ The budget says what to draw, the engine draws it, the ledger keeps it.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from stages import disk, prompts, tables, verify
@@ -22,6 +20,7 @@ from stages.errors import LeashError
 from stages.models import load_processor, load_tokenizer, weights
 from stages.params import WEIGHTLESS, Params, Sample
 from stages.progress import Progress
+from stages.prompts import Prompt
 from stages.safety import refuse_strange_graders
 from stages.sample import elsewhere, engines
 from stages.sample.budget import Budget, Stop, Unit
@@ -30,8 +29,6 @@ from stages.sample.ledger import Ledger
 from stages.verify import graders
 from stages.work import spread
 
-LONG = 100  # tokens: a text this long comes twice only where decoding is nearly deterministic
-ROOM = Path(__file__).parent
 Check = Callable[[str, str], bool]
 
 
@@ -69,17 +66,11 @@ def run(params: Params, model: str, dataset: str, *, resample: bool = False, pil
     if engines.chosen(params, model) == "import":
         from stages import importing
 
-        importing.held(params, model, dataset)
+        importing.held(model, dataset)
         return Drawn()
-    problems, images = verify.problems_of(dataset), prompts.images_of(dataset)
-    kind = engines.kind_of(params, model)
-    if images and kind.name == "torch":
-        raise LeashError(f"The questions of {dataset} have images, and {prompts.NO_EYES}.")
+    problems, kind = verify.problems_of(dataset), engines.kind_of(params, model)
+    asked = prompts_of(params, model, dataset, problems, eyes=kind.name != "torch")
     check = checker(params, dataset, problems)
-    asked = {
-        problem: prompts.asked(params, model, dataset, row["question"], images.get(problem, ()))
-        for problem, row in problems.items()
-    }
     name = (params.sample.seed, model, dataset)
 
     def requests(unit: Unit) -> list[Request]:
@@ -102,6 +93,19 @@ def run(params: Params, model: str, dataset: str, *, resample: bool = False, pil
             ledger.flush()  # whatever ended the run, what has come back is kept
         ledger.settle()
     return drawn
+
+
+def prompts_of(
+    params: Params, model: str, dataset: str, problems: Mapping[str, verify.Problem], *, eyes: bool
+) -> dict[str, Prompt]:
+    """What the model is asked for each problem; without eyes it can be shown no image."""
+    images = prompts.images_of(dataset)
+    if images and not eyes:
+        raise LeashError(f"The questions of {dataset} have images, and {prompts.NO_EYES}.")
+    return {
+        problem: prompts.asked(params, model, dataset, row["question"], images.get(problem, ()))
+        for problem, row in problems.items()
+    }
 
 
 def asked_hash(question: str, images: Sequence[bytes]) -> str:
@@ -190,41 +194,11 @@ def new_budget(params: Params, problem_ids: Sequence[str], k: int, ledger: Ledge
     held, sample = ledger.have(), params.sample
     if sample.stop_after is None or check is None:
         return Budget(problem_ids, k, held)
-    hits: dict[str, list[int]] = {}
+    wanted, hits = set(problem_ids), dict[str, list[int]]()
     for row in ledger.texts():
-        if row["problem_id"] in problem_ids and check(row["problem_id"], row["text"]):
+        if row["problem_id"] in wanted and check(row["problem_id"], row["text"]):
             hits.setdefault(row["problem_id"], []).append(row["sample"])
     return Budget(problem_ids, k, held, Stop(sample.stop_after, sample.floor), hits)
-
-
-def repeated(params: Params, model: str, dataset: str) -> str | None:
-    """A warning where more texts are the same than independent samples would be."""
-    if params.sample.temperature == 0:
-        return None
-    exact = params.sample.temperature == 1 and params.sample.top_p == 1
-    with tables.database(params) as connection:
-        bound = {"model": model, "dataset": dataset, "exact": exact, "long": LONG}
-        found = tables.query(connection, ROOM / "duplicates.sql", bound).to_pylist()[0]
-    return repetition(model, dataset, **found, exact=exact)
-
-
-def repetition(
-    model: str, dataset: str, *, samples: int, pairs: int, implied: float, worst: str | None, exact: bool
-) -> str | None:
-    """The warning itself. Pairs of texts this unlikely come about as rare events do, in clusters at worst: their
-    variance is at most three times their mean, and six standard deviations are no accident."""
-    if pairs <= implied + 6 * math.sqrt(3 * implied + 1):
-        return None
-    against = (
-        f"where their own probabilities imply about {implied:,.0f}"
-        if exact
-        else f"though they are long ({LONG} tokens and more)"
-    )
-    return (
-        f"{model} on {dataset}: {pairs:,} pairs of samples have the same text {against}, most in problem {worst}; "
-        f"if decoding is not nearly deterministic, these samples are not independent (a seed used twice, a server "
-        f"that caches answers) and should be drawn again."
-    )
 
 
 def show_prompt(params: Params, model: str, dataset: str) -> str:

@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 from stages.errors import LeashError
-from stages.models import Weights, load, weights
+from stages.models import Weights, has_gpu, load, weights
 from stages.params import OpenAI, Params, Vllm
 from stages.sample.engine import Engine
 from stages.work import Crew, crew
@@ -37,7 +37,7 @@ def chosen(params: Params, model: str) -> str:
     """The engine that samples this model: its own, the run's, or what this machine is good for."""
     params.known_model(model)
     name = params.engine(model)
-    return name if name != "auto" else "vllm" if find_spec("vllm") and _has_gpu() else "torch"
+    return name if name != "auto" else "vllm" if find_spec("vllm") and has_gpu() else "torch"
 
 
 def kind_of(params: Params, model: str) -> Kind:
@@ -108,9 +108,3 @@ def _need(module: str, extra: str) -> None:
             f"The engine {module} is not installed; install it with `pip install 'leash[{extra}]'`, or set "
             f"`sample.engine` to another."
         )
-
-
-def _has_gpu() -> bool:
-    import torch
-
-    return torch.cuda.is_available()

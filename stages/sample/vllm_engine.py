@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from stages.errors import LeashError
+from stages.errors import LeashError, first_line
 from stages.models import Weights, load_processor, load_tokenizer, way_out
 from stages.params import Vllm
 from stages.prompts import Prompt, rendered, token_ids
@@ -187,4 +187,4 @@ def brief(error: BaseException) -> str:
     """What vLLM says is wrong, in a line."""
     if isinstance(error, ValidationError):  # whose first line says no more than that it is one
         error = ValueError(error.errors()[0]["msg"])
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+    return first_line(error)

@@ -328,3 +328,33 @@ def test_tests_that_would_run_something_are_refused_with_their_row() -> None:
     hostile = base64.b64encode(zlib.compress(pickle.dumps(eval))).decode()
     with pytest.raises(LeashError, match=r"file\.jsonl, row 1: .* would load builtins\.eval, which no test needs"):
         problem("livecodebench-v5", {**CONTEST, "private_test_cases": hostile})
+
+
+@pytest.mark.parametrize(
+    ("family", "fields", "sentence"),
+    [
+        (
+            "livecodebench-v5",
+            {name: value for name, value in CONTEST.items() if name != "question_content"},
+            r"file\.jsonl has no column question_content",
+        ),
+        (
+            "mathvista",
+            {"pid": "1", "question": "?", "answer": "1", "query": "?", "precision": "one"},
+            r"file\.jsonl, row 1 is not as rows of mathvista are \(invalid literal",
+        ),
+        (
+            "livebench-reasoning",
+            {**CODING, "category": "reasoning", "task": "spatial", "turns": 7},
+            r"file\.jsonl, row 1 is not as rows of livebench-reasoning are",
+        ),
+    ],
+)
+def test_a_row_of_something_else_is_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str, fields: dict[str, Any], sentence: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file.jsonl").write_text(json.dumps(fields) + "\n")
+    params = write_params(tmp_path, small(datasets={"it": {"family": family, "path": "file.jsonl"}}))
+    with pytest.raises(LeashError, match=sentence):
+        fetch.problems(params, "it")

@@ -25,6 +25,8 @@ BAD: list[tuple[dict[str, dict[str, Any]], str]] = [
     ({"run": {"pairs": ["sft"]}}, "`pairs.sft` names the model sft, which is not in `run.models`"),
     ({"run": {"pairs": ["ghost"]}}, "`run.pairs` names ghost, which is not under `pairs`"),
     ({"run": {"models": ["base", "ghost"]}}, "`run.models` names ghost, which is not under `models`"),
+    ({"run": {"datasets": ["ghost"]}, "categorize": {"k": 8}}, "`run.datasets` names ghost, which is not under"),
+    ({"run": {"pairs": ["ghost"]}, "sample": {"stop_after": 1}}, "`run.pairs` names ghost, which is not under `pairs`"),
     ({"run": {"models": []}}, "`run.models` is []"),
     ({"models": {"base": {"path": "a", "hub": "b"}}}, "`models.base` needs one of `path`"),
     ({"models": {"a/b": {"path": "a"}}}, "`models.a/b"),

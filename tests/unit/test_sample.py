@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from stages import disk, fetch, sample, tables, verify
+from stages import disk, fetch, models, sample, tables, verify
 from stages.cli import main
 from stages.errors import LeashError
 from stages.params import Params
 from stages.sample import engines
 from stages.sample.engine import Completion
 from stages.sample.ledger import Ledger
+from stages.sample.repeats import LONG, repeated, repetition
 from tests.conftest import small, write_params
 
 COMPLETIONS = tables.completions_folder("base", "chain")
@@ -150,6 +151,17 @@ def test_a_model_that_can_not_be_loaded_is_one_sentence(project: Params) -> None
     assert "can't be loaded: " in sentence
 
 
+def test_a_model_whose_loading_fails_without_a_word_is_one_sentence(
+    project: Params, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object, **__: object) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", failing)
+    with pytest.raises(LeashError, match=r"can't be loaded: RuntimeError\.$"):
+        models.load_tokenizer(models.weights(project, "base"))
+
+
 @pytest.fixture
 def paid(project: Params, monkeypatch: pytest.MonkeyPatch) -> None:
     """The chain data set, as if its grader cost money."""
@@ -248,19 +260,19 @@ def test_a_seed_used_twice_is_warned_of_and_real_samples_are_not() -> None:
     fetch.run(params, "chain")
     said = called("sample", "base", "chain")
     assert said.output == "base on chain: 1,024 completions drawn.\n"
-    assert sample.repeated(params, "base", "chain") is None
+    assert repeated(params, "base", "chain") is None
 
     worst, other = verify.problems_of("chain")
     kept = [Completion(**row) for row in rows() if row["problem_id"] == other or row["sample"] < 256]
     faulty = [*kept, *copied(worst, 256)]
     shutil.rmtree(COMPLETIONS)
     planted(params, faulty)
-    warning = sample.repeated(params, "base", "chain") or ""
+    warning = repeated(params, "base", "chain") or ""
     assert warning.startswith("base on chain: ")
     assert "pairs of samples have the same text where their own probabilities imply about" in warning
     assert f"most in problem {worst};" in warning
     greedy = params.model_copy(update={"sample": params.sample.model_copy(update={"temperature": 0.0})})
-    assert sample.repeated(greedy, "base", "chain") is None
+    assert repeated(greedy, "base", "chain") is None
 
 
 @pytest.mark.usefixtures("project")
@@ -277,15 +289,21 @@ def test_a_warning_goes_to_the_terminal_of_the_run_that_draws() -> None:
     assert said.exit_code == 0
 
 
+def test_a_model_that_the_run_does_not_name_is_sampled_too(project: Params) -> None:
+    fetch.run(project, "chain")
+    said = called("sample", "sft", "chain")
+    assert (said.exit_code, said.output) == (0, "sft on chain: 64 completions drawn.\n")
+
+
 @pytest.mark.usefixtures("project")
-@pytest.mark.parametrize(("length", "warned"), [(sample.LONG, True), (sample.LONG - 1, False)])
+@pytest.mark.parametrize(("length", "warned"), [(LONG, True), (LONG - 1, False)])
 def test_tempered_texts_are_the_same_by_accident_only_where_they_are_short(length: int, warned: bool) -> None:
     params = adapted(dataset=HARD, sample={"k": 16, "temperature": 0.6})
     fetch.run(params, "chain")
     worst, other = verify.problems_of("chain")
     same = [Completion(worst, i, f"text {i % 8}", length, "stop", -500.0) for i in range(16)]
     planted(params, [*same, *(Completion(other, i, f"text {i}", length, "stop", -500.0) for i in range(16))])
-    warning = sample.repeated(params, "base", "chain") or ""
+    warning = repeated(params, "base", "chain") or ""
     assert ("8 pairs of samples have the same text though they are long" in warning) is warned
     assert (f"most in problem {worst};" in warning) is warned
 
@@ -294,13 +312,13 @@ def test_tempered_texts_are_the_same_by_accident_only_where_they_are_short(lengt
     ("pairs", "implied", "warned"), [(6, 0.0, False), (7, 0.0, True), (204, 100.0, False), (205, 100.0, True)]
 )
 def test_more_pairs_than_chance_gives_are_no_accident(pairs: int, implied: float, warned: bool) -> None:
-    said = sample.repetition("m", "d", samples=999, pairs=pairs, implied=implied, worst="p", exact=True)
+    said = repetition("m", "d", pairs=pairs, implied=implied, worst="p", exact=True)
     assert (said is not None) is warned
 
 
 def installed(monkeypatch: pytest.MonkeyPatch, *names: str, gpu: bool = False) -> None:
     monkeypatch.setattr(engines, "find_spec", lambda name: name if name in names else None)
-    monkeypatch.setattr(engines, "_has_gpu", lambda: gpu)
+    monkeypatch.setattr(engines, "has_gpu", lambda: gpu)
 
 
 @pytest.mark.parametrize(

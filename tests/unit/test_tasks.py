@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stages import seeds
+from stages.errors import LeashError
 from stages.fetch import embedded
 from stages.params import Dataset
 from stages.train import fit, grpo, tasks
@@ -50,6 +51,14 @@ def test_training_never_meets_what_is_held_out() -> None:
     tested = {p.prompt for family, level in KINDS for p in drawn(family, level)}
     assert len(trained) > 3000
     assert not trained & tested
+
+
+def test_more_problems_than_a_level_has_are_a_sentence() -> None:
+    asked = Dataset(family="chain", levels=[2], per_level=100_000)
+    with pytest.raises(
+        LeashError, match=r"`datasets\.x\.per_level` is 100000, but level 2 of chain has only some \d+;"
+    ):
+        list(embedded.problems("x", asked))
 
 
 @pytest.mark.parametrize("family", tasks.FAMILIES)

@@ -191,6 +191,19 @@ def test_ray_that_is_not_installed_is_a_sentence(monkeypatch: pytest.MonkeyPatch
         list(spread(range(9), Squares, Squares.square, ACTORS))
 
 
+def test_a_cluster_that_is_not_there_is_named_whoever_named_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = pytest.importorskip("ray", reason="Ray is not installed")
+
+    def unreachable(*_: object, **__: object) -> None:
+        raise ConnectionError
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", unreachable)  # the real one takes minutes to give up
+    monkeypatch.setenv("RAY_ADDRESS", "nowhere:6379")
+    with pytest.raises(LeashError, match=r"^There is no Ray cluster at nowhere:6379 \(`ray\.address`"):
+        list(spread(range(9), Squares, Squares.square, ACTORS))
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
     """Ray on this machine, with room for two workers, whatever cluster another test has at the same time."""

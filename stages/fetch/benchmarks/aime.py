@@ -19,11 +19,10 @@ def problem(row: Row, _: Dataset) -> Problem:
     gold = golds(row.need("answer", "expected_answer"))
     if len(gold) != 1 or not gold[0].isdecimal():
         raise LeashError(f"{row.where}: the answer of an AIME problem is a whole number, not {', '.join(gold)}.")
-    identity = row.get("id")
     return Problem(
         question=row.text("problem", "question"),
         gold=[str(int(gold[0]))],
-        id=None if identity is None else str(identity),
+        id=row.text_or_none("id"),
     )
 
 

@@ -13,11 +13,10 @@ from stages.params import Dataset
 
 
 def problem(row: Row, _: Dataset) -> Problem:
-    identity = row.get("id")
     return Problem(
         question=row.text("question", "problem"),
         gold=[gold.removesuffix(".0") for gold in golds(row.need("answer"))],
-        id=None if identity is None else str(identity),
+        id=row.text_or_none("id"),
     )
 
 

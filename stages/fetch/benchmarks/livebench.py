@@ -15,7 +15,6 @@ from __future__ import annotations
 from datetime import date, datetime
 from typing import Any
 
-from stages.errors import LeashError
 from stages.fetch import code_tests
 from stages.fetch.benchmark import Benchmark, Problem, Row, golds
 from stages.params import Dataset
@@ -48,17 +47,10 @@ def coding(row: Row) -> Problem:
     """A question answered by a program. Some give the beginning of it, which the answer goes on from."""
     return Problem(
         question=str(row.need("turns")[0]),
-        gold=tests(row),
+        gold=code_tests.golds(row),
         id=row.text("question_id"),
         meta={"task": row.text("task"), **code_tests.livebench_meta(row.fields)},
     )
-
-
-def tests(row: Row) -> list[str]:
-    try:
-        return code_tests.tests(str(row.get("public_test_cases") or ""), str(row.get("private_test_cases") or ""))
-    except LeashError as error:
-        raise LeashError(f"{row.where}: {error}") from None
 
 
 def _asked_for(row: Row, dataset: Dataset) -> bool:

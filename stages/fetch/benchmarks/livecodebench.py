@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from stages.fetch import code_tests
 from stages.fetch.benchmark import Benchmark, Problem, Row
-from stages.fetch.benchmarks.livebench import tests
 from stages.params import Dataset
 
 HUB = "livecodebench/code_generation_lite"
@@ -25,16 +24,17 @@ def problem(row: Row, dataset: Dataset, since: str, until: str) -> Problem | Non
     day = str(row.need("contest_date"))[:10]
     if not (dataset.since or since) <= day < (dataset.until or until):
         return None
+    content, starter = row.text("question_content"), str(row.get("starter_code") or "")
     return Problem(
         question=code_tests.question(row.fields),
-        gold=tests(row),
+        gold=code_tests.golds(row),
         id=row.text("question_id"),
         meta={
-            "question": row.text("question_content"),
+            "question": content,
             "date": day,
             "difficulty": row.get("difficulty"),
-            "function": code_tests.function(str(row.get("metadata") or "{}"), str(row.get("starter_code") or "")),
-            "starter": str(row.get("starter_code") or ""),
+            "function": code_tests.function(str(row.get("metadata") or "{}"), starter),
+            "starter": starter,
         },
     )
 

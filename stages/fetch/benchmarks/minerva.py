@@ -17,11 +17,10 @@ from stages.verify.extract import extract
 
 
 def problem(row: Row, _: Dataset) -> Problem:
-    identity = row.get("idx")
     return Problem(
         question=row.text("problem", "question"),
         gold=golds(row.get("answer")) or [_boxed(row)],
-        id=None if identity is None else str(identity),
+        id=row.text_or_none("idx"),
         meta={"course": row.get("type"), "rounded": True},
     )
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stages.errors import LeashError
-from stages.importing.reading.record import UNKNOWN, Record, Recorded, count, golds, listing, number, said
+from stages.importing.reading.record import UNKNOWN, Record, Recorded, count, golds, items, listing, number, said
 from stages.importing.reading.record import score as scored
 from stages.importing.reading.record import text as checked
 from stages.importing.reading.rows import Row, clean
@@ -79,9 +79,7 @@ def _completions(row: Row, mapping: Mapping) -> list[Recorded]:
     if name not in row.fields:
         raise LeashError(f"{row.where} has no field {name or ' or '.join(TEXTS)}; it has {listing(row.fields)}.")
     value = row.fields[name]
-    if name == "completions" and not isinstance(value, list):
-        raise LeashError(f"{row.where}: completions is a {type(value).__name__}, not a list of completions.")
-    told = value if isinstance(value, list) else [value]
+    told = items(value, row.where, name) if name == "completions" or isinstance(value, list) else [value]
     beside = zip(*(_each(row, field, len(told)) for field in TOLD), strict=True)
     return [
         _recorded(row.where, name, one, dict(zip(TOLD, others, strict=True)))

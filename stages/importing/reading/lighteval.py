@@ -16,7 +16,7 @@ from typing import Any
 
 from stages.errors import LeashError
 from stages.importing.reading.record import Record, Recorded, golds, items, needed, scores, text
-from stages.importing.reading.rows import Row
+from stages.importing.reading.rows import Row, kind
 
 NESTED = frozenset({"doc", "model_response"})
 FLAT = frozenset({"full_prompt", "predictions", "gold"})
@@ -54,7 +54,7 @@ def _flat(row: Row) -> Record:
 def _struct(row: Row, name: str) -> dict[str, Any]:
     value = _literal(row.fields[name])
     if not isinstance(value, dict):
-        raise LeashError(f"{row.where}: {name} is a {type(value).__name__}, not a struct with fields.")
+        raise LeashError(f"{row.where}: {name} is {kind(value)}, not a struct with fields.")
     return value
 
 

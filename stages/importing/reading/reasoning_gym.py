@@ -16,7 +16,7 @@ from typing import Any
 
 from stages.errors import LeashError
 from stages.importing.reading.record import Record, Recorded, golds, items, needed, said, score, text
-from stages.importing.reading.rows import Row
+from stages.importing.reading.rows import Row, kind
 
 RESPONSE = "full_model_response"
 FIELDS = (
@@ -46,7 +46,7 @@ def _completions(row: Row) -> list[Any]:
 
 def _recorded(completion: Any, where: str) -> Recorded:
     if not isinstance(completion, dict):
-        raise LeashError(f"{where}: completions holds a {type(completion).__name__}, not objects with {RESPONSE}.")
+        raise LeashError(f"{where}: completions holds {kind(completion)}, not objects with {RESPONSE}.")
     return Recorded(text(completion.get(RESPONSE), where, RESPONSE), score=score(completion.get("score")))
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from stages.errors import LeashError
 from stages.fetch.benchmark import golds as written_golds
-from stages.importing.reading.rows import Row, clean
+from stages.importing.reading.rows import Row, clean, kind
+from stages.params import LARGEST
 from stages.verify.extract import extract
 
 UNKNOWN = "unknown"  # how a completion ended, where the file does not tell
@@ -23,7 +24,6 @@ SAID = {
     "top_p": ("top_p",),
     "max_tokens": ("max_tokens", "max_gen_toks", "tokens_to_generate"),
 }
-LARGEST = 2**31 - 1  # what a column of 32-bit numbers holds
 GSM8K = re.compile(r"####\s*(\S.*?)\s*$")  # where its worked solutions put the answer
 
 
@@ -71,15 +71,13 @@ def brief(value: str) -> str:
 
 def text(value: Any, where: str, name: str) -> str:
     if not isinstance(value, str):
-        kind = "null" if value is None else f"a {type(value).__name__}"
-        raise LeashError(f"{where}: {name} is {kind}, not text; correct the row or take it out.")
+        raise LeashError(f"{where}: {name} is {kind(value)}, not text; correct the row or take it out.")
     return clean(value)
 
 
 def items(value: Any, where: str, name: str) -> list[Any]:
     if not isinstance(value, list):
-        kind = "null" if value is None else f"a {type(value).__name__}"
-        raise LeashError(f"{where}: {name} is {kind}, not a list of completions.")
+        raise LeashError(f"{where}: {name} is {kind(value)}, not a list of completions.")
     return value
 
 

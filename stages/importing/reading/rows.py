@@ -20,7 +20,7 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stages.errors import LeashError
+from stages.errors import LeashError, first_line
 
 LONGEST_LINE = 2**28  # bytes: thousands of long completions of one problem, and still parsed in a few GB of memory
 LONGEST_DOCUMENT = 2**30
@@ -110,7 +110,7 @@ def _document_rows(file: Path, flattened: Callable[[dict[str, Any]], Iterator[di
     document = _parsed(_whole(file), str(file))
     entries = flattened(document) if isinstance(document, dict) else document
     if not isinstance(document, dict | list):
-        raise LeashError(f"{file} holds {_kind(document)}, not a list of rows.")
+        raise LeashError(f"{file} holds {kind(document)}, not a list of rows.")
     for number, entry in enumerate(entries, 1):
         where = f"{file}, entry {number}"
         yield Row(where, _object(entry, where))
@@ -139,7 +139,7 @@ def _parsed(content: bytes, where: str) -> Any:
         place = f"line {error.lineno}, column {error.colno}" if error.lineno > 1 else f"column {error.colno}"
         raise LeashError(f"{where} is not JSON ({error.msg.lower()} at {place}).") from None
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets nested without end
-        raise LeashError(f"{where} can't be read as JSON ({str(error).splitlines()[0]}).") from None
+        raise LeashError(f"{where} can't be read as JSON ({first_line(error)}).") from None
 
 
 def _cleaned(value: Any) -> Any:
@@ -160,11 +160,11 @@ def clean(value: str) -> str:
 
 def _object(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise LeashError(f"{where} holds {_kind(value)}, not an object with fields.")
+        raise LeashError(f"{where} holds {kind(value)}, not an object with fields.")
     return value
 
 
-def _kind(value: Any) -> str:
+def kind(value: Any) -> str:
     return "null" if value is None else f"a {type(value).__name__}"
 
 
@@ -179,5 +179,4 @@ def _parquet_rows(file: Path) -> Iterator[Row]:
                 number += 1
                 yield Row(f"{file}, row {number}", fields)
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:  # the last two: a date after the year 9999
-        brief = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-        raise LeashError(f"{file}, row {number + 1}: can't be read as Parquet ({brief}).") from None
+        raise LeashError(f"{file}, row {number + 1}: can't be read as Parquet ({first_line(error)}).") from None

@@ -1,4 +1,4 @@
--- duplicates: pairs of samples of one problem whose texts are the same, among texts too unlikely to come twice, and how
+-- repeats: pairs of samples of one problem whose texts are the same, among texts too unlikely to come twice, and how
 -- many such pairs their own probabilities imply: a text of probability p is met again by each of the n - 1 other samples
 -- with probability p. Where probabilities are not those of the decoding ($exact is false), texts count as unlikely to
 -- come twice when they are long, and nothing is implied.
@@ -30,7 +30,6 @@ texts as (
 problems as (
     select
         problem_id,
-        sum(times) as samples,
         sum(times * (times - 1) / 2) as pairs,
         sum(implied) as implied
     from texts
@@ -38,7 +37,6 @@ problems as (
 )
 
 select
-    cast(coalesce(sum(samples), 0) as bigint) as samples,
     cast(coalesce(sum(pairs), 0) as bigint) as pairs,
     coalesce(sum(implied), 0) as implied,
     arg_max(problem_id, pairs) as worst

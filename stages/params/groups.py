@@ -1,7 +1,7 @@
-"""The one reader of `params.yaml`: typed, validated, and plain about what is wrong.
+"""The groups of `params.yaml`, typed: what may stand in each field, what it is where nothing is said, and what follows
+from several of them for a model, a data set or a pair.
 
-params = load(Path("params.yaml"))
-params.k("rlvr", "chain")  ->  1024
+    params.k("rlvr", "chain")  ->  1024
 """
 
 from __future__ import annotations
@@ -10,18 +10,11 @@ import itertools
 import json
 import math
 import os
-import re
-import reprlib
-import warnings
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 from pydantic_core import PydanticCustomError
-from ruamel.yaml import YAML
-from ruamel.yaml.error import ReusedAnchorWarning
 
-from stages import safety
 from stages.errors import LeashError
 
 # Names become folders, stage names and SQL literals: keep them plain. Two dots in a row are a way out of a folder.
@@ -30,8 +23,6 @@ Name = Annotated[str, StringConstraints(pattern=NAME)]
 LARGEST = 2**31 - 1  # what a column of 32-bit numbers holds: k, samples, counts
 Positive = Annotated[int, Field(gt=0, le=LARGEST)]
 Count = Annotated[int, Field(ge=0, le=LARGEST)]
-BRIEF = reprlib.Repr()
-BRIEF.maxstring = 10_000  # whole: what is cut in two is no longer seen to be a key
 NotNegative = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Day = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")]
@@ -42,9 +33,6 @@ EngineName = Literal["auto", "torch", "vllm", "openai", "import"]
 ScorerName = Literal["torch", "vllm"]
 EMBEDDED = ("chain", "make")  # families that the embedded models are trained on
 WEIGHTLESS = ("openai", "import")  # engines that need no weights here
-
-# What pydantic calls the alternatives of a union: types, and types with their constraints.
-ALTERNATIVE = re.compile(r"(int|float|str|constrained-\w+|(literal|dict|constrained|function-\w+)\[.*)$")
 
 
 class Group(BaseModel):
@@ -349,168 +337,6 @@ class Params(Group):
 
     def models_of(self, pair: str) -> tuple[str, str]:
         return self.pairs[pair].base, self.pairs[pair].rlvr
-
-
-def load(path: Path = Path("params.yaml")) -> Params:
-    """Read and check a parameter file, or raise one sentence."""
-    raw = _parsed(path)
-    if not isinstance(raw, dict):
-        raise LeashError(f"{path} must hold groups such as `models:` and `sample:`, but holds {type(raw).__name__}.")
-    try:
-        params = Params.model_validate(raw)
-    except ValidationError as error:
-        raise LeashError(_sentence(path, error)) from None
-    for complaint in _complaints(params):
-        raise LeashError(f"{path}: {complaint}")
-    return params
-
-
-def _trouble(error: Exception) -> str:
-    """What is wrong and in which line, but not the line itself: it may hold what nobody should see."""
-    said = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
-    mark = getattr(error, "problem_mark", None)
-    where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
-    return safety.masked(" ".join(said.split())) + where
-
-
-def _parsed(path: Path) -> Any:
-    """What a YAML file holds: YAML 1.2, as DVC reads it."""
-    try:
-        with warnings.catch_warnings(action="ignore", category=ReusedAnchorWarning):
-            return YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise LeashError(f"There is no {path} here: run leash in the folder that holds it.") from None
-    except OSError as error:
-        raise LeashError(f"{path} can't be read ({error.strerror}); it should be a file of parameters.") from None
-    except RecursionError:
-        raise LeashError(f"{path} is nested too deeply; its groups hold values, not groups without end.") from None
-    except Exception as error:  # beside its own, the reader lets out whatever Python says of 2024-13-45 or `!!bool x`
-        raise LeashError(f"{path} is not YAML: {_trouble(error)}.") from None
-
-
-def _sentence(path: Path, error: ValidationError) -> str:
-    """The first of pydantic's complaints as a sentence. A value that fits none of several types is one complaint
-    for each of them, at one place: they are joined by "or"."""
-    first = error.errors()[0]
-    place = _place(first["loc"])
-    if first["type"] == "extra_forbidden":
-        return f"{path}: `{place}` is not a parameter; is it misspelt? Correct it or remove it."
-    if first["type"] == "missing":
-        return f"{path}: `{place}` is missing; add it."
-    if place in ("sample.openai.key", "verify.judge.key"):  # the value may be a key, which nobody should see
-        return f"{path}: `{place}` {safety.NOT_A_KEY}."
-    if first.get("ctx", {}).get("pattern") == NAME:
-        return (
-            f"{path}: `{place.removesuffix('.[key]')}` can't have the name {_shown(first['input'])}: names become "
-            f"folders and have letters, digits, single dots, dashes and underscores; choose another."
-        )
-    wanted = [e["msg"].removeprefix("Input should be ") for e in error.errors() if _place(e["loc"]) == place]
-    return f"{path}: `{place}` is {_shown(first['input'])}, but should be {' or '.join(dict.fromkeys(wanted))}."
-
-
-def _place(loc: tuple[int | str, ...]) -> str:
-    """Where in the file: pydantic's path without its names for the alternatives of a union, in one line."""
-    parts = [str(part) for part in loc if not (isinstance(part, str) and ALTERNATIVE.match(part))]
-    return safety.masked(" ".join(".".join(parts).split()))
-
-
-def _shown(value: Any) -> str:
-    """A value in brief, however large: aliases of aliases may stand for more than memory holds."""
-    text = safety.masked(BRIEF.repr(value))
-    return text if len(text) <= 60 else f"{text[:57]}…"
-
-
-def _complaints(params: Params) -> list[str]:
-    """What no single field can know."""
-    return [
-        *_bad_names(params),
-        *_bad_sources(params),
-        *_too_large_k(params),
-        *_too_early_stops(params),
-        *safety.complaints(params),
-    ]
-
-
-def _bad_names(params: Params) -> list[str]:
-    catalogues: dict[str, tuple[list[str], dict[str, Any]]] = {
-        "models": (params.run.models, params.models),
-        "datasets": (params.run.datasets, params.datasets),
-        "pairs": (params.run.pairs, params.pairs),
-    }
-    unknown = [
-        f"`run.{kind}` names {name}, which is not under `{kind}`; add it there or take it off the list."
-        for kind, (names, catalogue) in catalogues.items()
-        for name in names
-        if name not in catalogue
-    ]
-    twice = [
-        f"`run.{kind}` names {name} twice; take one off the list."
-        for kind, (names, _) in catalogues.items()
-        for name in dict.fromkeys(names)
-        if names.count(name) > 1
-    ]
-    return [*unknown, *twice] or [
-        f"`pairs.{pair}` names the model {model}, which is not in `run.models`; add it there or drop the pair."
-        for pair in params.run.pairs
-        for model in params.models_of(pair)
-        if model not in params.run.models
-    ]
-
-
-def _bad_sources(params: Params) -> list[str]:
-    models = [
-        f"`models.{name}` needs one of `path` (a local folder) and `hub` (an id on the hub)."
-        for name, model in params.models.items()
-        if (model.path and model.hub) or not (model.path or model.hub or params.engine(name) in WEIGHTLESS)
-    ]
-    families = [
-        f"`datasets.{name}` is generated, so it needs `levels`, each at least 2."
-        for name, dataset in params.datasets.items()
-        if dataset.family in EMBEDDED and (not dataset.levels or min(dataset.levels) < 2)
-    ]
-    reserved = (
-        ["`datasets.all` must have another name: `all` stands for all data sets."] if "all" in params.datasets else []
-    )
-    files = [
-        f"`datasets.{name}.files` must say which files of {dataset.hub} to read: a pattern such as data/test-*.parquet."
-        for name, dataset in params.datasets.items()
-        if dataset.hub and not (dataset.family or dataset.path or dataset.files)
-    ]
-    sources = [
-        f"`datasets.{name}` needs a `path` to a file, a `hub` id, a `family`, or to be `imported`."
-        for name, dataset in params.datasets.items()
-        if not (dataset.family or dataset.path or dataset.hub or dataset.imported)
-    ]
-    return models + families + reserved + files + sources
-
-
-def _too_large_k(params: Params) -> list[str]:
-    k = params.categorize.k
-    if k == "all":
-        return []
-    return [
-        f"`categorize.k` is {k}, but only {sampled} samples a problem are taken on {dataset}; "
-        f"lower it, or raise `sample.k`."
-        for dataset in params.run.datasets
-        if k > (sampled := params.datasets[dataset].k or params.sample.k)
-    ]
-
-
-def _too_early_stops(params: Params) -> list[str]:
-    """A problem that stops after h hits can be told from one with a smaller mass than epsilon only if h > epsilon k."""
-    h = params.sample.stop_after
-    if h is None:
-        return []
-    for pair in params.run.pairs:
-        for dataset in params.run.datasets:
-            k = params.pair_k(pair, dataset)
-            share = params.epsilon(k)
-            if h < (needed := hits_above(share, k)):
-                return [
-                    f"`sample.stop_after` is {h}, but a mass above epsilon ({share:.4g}) takes {needed} hits in {k}; "
-                    f"set it to {needed} or more, or lower `categorize.epsilon`."
-                ]
-    return []
 
 
 def hits_above(share: float, k: int) -> int:
