@@ -343,5 +343,23 @@ def query(sql: str, file: Path) -> None:
         raise LeashError(f"DuckDB says: {str(error).strip().splitlines()[0]}") from None
 
 
+@main.command()
+@FILE
+def doctor(file: Path) -> None:
+    """What this machine can run, and what is missing with the command that installs it; exit code 2 where this run
+    lacks something."""
+    import shutil
+
+    from stages.doctor import examine, rows, trouble
+
+    sections = examine(file)
+    for row in rows(sections, shutil.get_terminal_size((100, 24)).columns):
+        click.echo(_one_line(row))
+    if lack := trouble(sections):
+        raise LeashError(lack)
+    if file.exists():
+        click.echo("This run has what it needs.")
+
+
 if __name__ == "__main__":
     main()

@@ -31,6 +31,7 @@ from stages.params.groups import (
     Train,
     Verify,
     Vllm,
+    cores,
     detectable,
     hits_above,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "Train",
     "Verify",
     "Vllm",
+    "cores",
     "detectable",
     "hits_above",
     "load",

@@ -146,9 +146,7 @@ class Run(Group):
 
     @property
     def workers(self) -> int:
-        if self.processes == "auto":
-            return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        return self.processes
+        return cores() if self.processes == "auto" else self.processes
 
 
 class Ray(Group):
@@ -337,6 +335,11 @@ class Params(Group):
 
     def models_of(self, pair: str) -> tuple[str, str]:
         return self.pairs[pair].base, self.pairs[pair].rlvr
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def hits_above(share: float, k: int) -> int:
