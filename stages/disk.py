@@ -17,8 +17,8 @@ HASH = 16  # hex digits of a short hash
 def whole(path: Path) -> Iterator[Path]:
     """A temporary file beside `path` that takes its name once the block has ended well.
 
-    The temporary name begins with a dot and so is no shard, table or figure to anyone, DVC included. A killed run leaves
-    it behind, for `sweep`.
+    The temporary name begins with a dot and so is no shard, table or figure to anyone, DVC included. A killed run
+    leaves it behind, for `sweep`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f"{UNFINISHED}{path.stem}-", suffix=path.suffix)

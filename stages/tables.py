@@ -7,7 +7,7 @@ A table that lacks a column, has a wrong type or can't be read is refused at thi
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from stages.params import Params
 DATA = Path("data")
 FEW, MANY = 64, 4096  # files that are opened one by one, and together
 ODD_COLUMNS = Path(__file__).parent / "odd_columns.sql"
+COPIES = "if DVC brings it back so, `chmod -R u+w .dvc/cache/files` has DVC check its copies"
 SUPPORTS = {"support": "problem", "support_by_answer": "answer", "support_by_completion": "completion"}  # their units
 TEXT, INT, REAL, TRUTH = pa.string(), pa.int32(), pa.float64(), pa.bool_()
 
@@ -193,7 +194,7 @@ def opened(path: Path, schema: pa.Schema, made_by: str) -> pq.ParquetFile:
     again = f"make it again with `{made_by}`"
     try:
         if seal.holds(path) is False:
-            raise LeashError(f"{path} is damaged: its bytes are not those that were written; {again}.")
+            raise LeashError(f"{path} is damaged: its bytes are not those that were written; {again} ({COPIES}).")
         file = pq.ParquetFile(path)
     except FileNotFoundError:
         raise LeashError(f"{path} is not there; make it with `{made_by}`.") from None
@@ -223,9 +224,16 @@ def shards(folder: Path) -> list[Path]:
     return [folder / name for name in sorted(names) if name.endswith(".parquet") and not name.startswith(".")]
 
 
+def refuse_damaged(files: Iterable[Path], mended_by: str) -> None:
+    """Raise a sentence where a file has not the content that its name says."""
+    for file in files:
+        if disk.intact(file) is False:
+            raise LeashError(f"{file} is damaged; mend it with `{mended_by}`.")
+
+
 def database(params: Params, only: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:
-    """DuckDB with every table that is there as a view (or `only` some of those that grow, whose files are many), for
-    the models, data sets and pairs of this run.
+    """DuckDB with every table that is there as a view (or `only` some, and the problems), for the models, data sets and
+    pairs of this run. Who makes a table asks for those before it only: so none that is damaged is in its own way.
 
     The parameters decide what is seen, not what is on disk: no sample beyond k, and of an adaptive budget
     (`sample.stop_after`) no verdict past the stop, whatever the sampler drew beyond it.
@@ -251,6 +259,8 @@ def database(params: Params, only: Sequence[str] = ()) -> duckdb.DuckDBPyConnect
             parts += _part(files, f"'{model}' as model, '{dataset}' as dataset, ", limits)
         _view(connection, name, parts)
     for name, wanted in _whole_tables(params).items():
+        if only and name not in (*only, "problems"):
+            continue
         parts = []
         for path, schema, made_by, labels in wanted:
             parts += _part(_checked(connection, _there(path), schema, made_by), labels)

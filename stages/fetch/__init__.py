@@ -50,10 +50,17 @@ def run(params: Params, name: str) -> Fetched:
 
 def _duplicates(params: Params, name: str, table: pa.Table) -> list[duplicates.Pair]:
     """Questions of this data set that stand twice, in it or in another of the run that is there."""
-    others = [tables.problems_path(other) for other in params.run.datasets if other != name]
-    there = [tables.read(path, tables.PROBLEMS, "leash fetch") for path in others if path.exists()]
-    pairs = duplicates.duplicates(pa.concat_tables([table, *there]))
+    others = [other for other in params.run.datasets if other != name]
+    pairs = duplicates.duplicates(pa.concat_tables([table, *filter(None, map(_there, others))]))
     return [pair for pair in pairs if name in (pair.dataset, pair.other_dataset)]
+
+
+def _there(name: str) -> pa.Table | None:
+    """Another data set's problems; one that is not there or damaged is fetched in its own time."""
+    try:
+        return tables.read(tables.problems_path(name), tables.PROBLEMS, f"leash fetch {name}")
+    except LeashError:
+        return None
 
 
 def problems(params: Params, name: str) -> Fetched:

@@ -81,16 +81,16 @@ def label(reference: Reference) -> Mapping[str, str | int | bool]:
 
 def tabled(params: Params) -> tuple[pa.Table, pa.Table]:
     """Perplexity by category and its change beyond style, from the scores and categories that are there."""
-    with scores(params) as connection:
+    with scores(params, "support") as connection:
         traces = tables.query(connection, ROOM / "traces.sql", {"models": list(params.models)})
     return tabling.both(params, traces)
 
 
-def scores(params: Params) -> duckdb.DuckDBPyConnection:
-    """DuckDB with the scores of every model, none of which may be missing, and the pairs."""
+def scores(params: Params, *beside: str) -> duckdb.DuckDBPyConnection:
+    """DuckDB with the scores of every model, none of which may be missing, the pairs, and other tables."""
     for model, dataset in product(params.run.models, params.run.datasets):
         tables.opened(tables.perplexity_path(model, dataset), tables.PERPLEXITY, "leash perplexity")
-    connection = tables.database(params, only=["perplexity"])
+    connection = tables.database(params, only=["perplexity", *beside])
     pairs = [{"pair": p, "base": params.pairs[p].base, "rlvr": params.pairs[p].rlvr} for p in params.run.pairs]
     connection.register("pairs", pa.Table.from_pylist(pairs))
     return connection

@@ -23,8 +23,8 @@ def keep(model: str, dataset: str) -> None:
     if not (drawn := _drawn(model, dataset)):
         return
     path = tables.verdicts_folder(model, dataset) / FILE
-    content = json.dumps(drawn, indent=1, sort_keys=True) + "\n"
-    if not path.exists() or path.read_text(encoding="utf-8") != content:
+    content = (json.dumps(drawn, indent=1, sort_keys=True) + "\n").encode()
+    if not path.exists() or path.read_bytes() != content:
         disk.write(path, content)
 
 

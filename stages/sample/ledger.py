@@ -10,8 +10,8 @@ they are settled: sorted and written as shards, so that the same samples make th
 of arrival. Nobody but the ledger reads parts; a run that was killed finds its own again.
 
 Shards and parts are written whole or not at all and carry their hash in their name: a damaged one is noticed and
-taken from DVC's cache, or its samples are drawn again. What makes old samples unusable (another model, prompt, decoding or problem text) is
-the manifest's fingerprint: on a mismatch the ledger names the field and stops.
+taken from DVC's cache, or its samples are drawn again. What makes old samples unusable (another model, prompt,
+decoding or problem text) is the manifest's fingerprint: on a mismatch the ledger names the field and stops.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +113,7 @@ class Ledger:
         disk.sweep(self.folder)
         found: dict[str, list[Samples]] = {}
         for file in (*tables.shards(self.folder), *self._parts()):
-            if not disk.intact(file) and not _restored(file, lambda content: disk.bytes_hash(content) in file.name):
+            if not disk.intact(file) and not _restored(file, partial(_named_for, file)):
                 click.echo(f"Note: {file} was damaged, and its samples are drawn again.", err=True)
                 file.unlink()
                 continue
@@ -225,6 +226,10 @@ class Ledger:
             raise LeashError(f"Another run is writing to {self.folder}; wait until it has ended.") from None
         except OSError:
             pass  # a file system without locks
+
+
+def _named_for(file: Path, content: bytes) -> bool:
+    return file.stem.endswith(disk.bytes_hash(content))
 
 
 def _restored(file: Path, whole: Callable[[bytes], bool]) -> bool:

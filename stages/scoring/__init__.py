@@ -172,6 +172,8 @@ def keep_scores(jobs: Sequence[Job], schema: pa.Schema, what: str, crew: Crew, r
     """Make the tables that are not there yet for these traces, weights and reading; return how many traces were newly
     scored. A unit's scores are on disk as soon as it is finished."""
     settings = crew.settings if isinstance(crew, VllmCrew) else Vllm()
+    for folder in {job.path.parent for job in jobs}:
+        disk.sweep(folder)
     stale = [table for table in _tables(jobs, schema, reading, settings) if not table.done]
     missing = [table.missing() for table in stale]
     units = [unit for i, table in enumerate(stale) for unit in _units(i, table.weights, reading, missing[i])]
@@ -216,9 +218,11 @@ def scorable(params: Params) -> list[tuple[str, str]]:
 
 
 def need_texts(params: Params, runs: Iterable[tuple[str, str]]) -> None:
-    """Refuse to go on without the completions of some models on some data sets."""
+    """Refuse to go on without the completions of some models on some data sets, or with damaged ones."""
     for model, dataset in runs:
-        if not tables.shards(tables.completions_folder(model, dataset)):
+        shards = tables.shards(tables.completions_folder(model, dataset))
+        tables.refuse_damaged(shards, f"leash sample {model} {dataset}")
+        if not shards:
             raise LeashError(
                 f"The completions of {model} on {dataset} are not here, and their texts are to be read; get them with "
                 f"`leash pull everything`, or draw them with `leash sample {model} {dataset}`."

@@ -62,8 +62,7 @@ def run(params: Params, model: str, dataset: str) -> int:
     stale = [shard for shard in sources if shard.name not in fresh]
     if not stale:
         return 0
-    if damaged := [shard for shard in stale if disk.intact(shard) is False]:
-        raise LeashError(f"{damaged[0]} is damaged; mend it with `leash sample {model} {dataset}`.")
+    tables.refuse_damaged(stale, f"leash sample {model} {dataset}")
 
     found = extracted_from(params, {name: p["grader"] for name, p in problems.items()}, stale, f"{model} on {dataset}")
     known = [tables.read(verdicts / name, tables.VERDICTS, "leash verify") for name in sorted(fresh)]
