@@ -5,7 +5,7 @@
     damage(file, "flip")
     repo.reproduced()                                  # must end well
 
-`made` is what a run is compared by: a hash of every file that the stages made. `samples` is what must never become less.
+`made` is what a run is compared by: a hash of every file that the stages made. `samples` must never become fewer.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import shlex
+import shutil
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,8 +37,8 @@ class Ended:
     said: str
 
     @property
-    def last(self) -> str:
-        """The sentence that it ended with: that of Leash, or DVC's."""
+    def sentence(self) -> str:
+        """The sentence that it ended with: that of Leash, or DVC's; none where it ended well or was killed."""
         lines = [line.strip() for line in self.said.splitlines() if line.startswith(("leash: ", "ERROR: "))]
         return lines[0] if lines else ""
 
@@ -46,6 +46,25 @@ class Ended:
     def stage(self) -> str:
         """The stage that was started last."""
         return self.said.rpartition(STARTS)[2].partition("'")[0] if STARTS in self.said else "no stage yet"
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A folder on a disk that is too small, or, where no size is given, read-only."""
+
+    place: str
+    size: str | None = None
+
+    @property
+    def spoil(self) -> str:
+        if self.size:
+            return f"mkdir -p {self.place} && mount -t tmpfs -o size={self.size} tmpfs {self.place}"
+        bound = f"mkdir -p {self.place} && mount --bind {self.place} {self.place}"
+        return f"{bound} && mount -o remount,ro,bind {self.place}"
+
+    @property
+    def mend(self) -> str:
+        return f"mount -o remount,size=1g {self.place}" if self.size else f"umount {self.place}"
 
 
 class Disturbed:
@@ -60,8 +79,8 @@ class Disturbed:
             REPRO, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
         )
 
-    def reproduced(self) -> Ended:
-        done = subprocess.run(REPRO, cwd=self.folder, capture_output=True, text=True, check=False)
+    def run(self, *command: str) -> Ended:
+        done = subprocess.run(command or REPRO, cwd=self.folder, capture_output=True, text=True, check=False)
         return Ended(done.returncode, done.stdout + done.stderr)
 
     def signalled(self, number: signal.Signals, stages: int, moment: float, *, alone: bool = False) -> Ended:
@@ -76,47 +95,33 @@ class Disturbed:
         said += process.communicate()[0]  # which returns when the last of its processes is gone
         return Ended(process.returncode, said)
 
-    def within(self, *steps: str) -> list[Ended]:
-        """Run shell commands one after the other in one mount namespace, whatever becomes of each: a disk that is
-        mounted there is nobody else's and goes with it."""
+    def without_a_worker(self) -> Ended:
+        """Kill a worker process of the first stage that has one, as a machine does that is out of memory."""
+        process = self.start()
+        while process.poll() is None and not (found := workers(process.pid)):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=0.02)
+        os.kill(found[0], signal.SIGKILL)
+        said = process.communicate()[0]
+        return Ended(process.returncode, said)
+
+    def on_bad_disks(self, disks: Sequence[Disk]) -> list[Ended]:
+        """Run on each bad disk, which is mended before the next goes bad, and at last on good ones. They are in a mount
+        namespace, nobody else's: what is on them is copied out in the end."""
         log = self.folder.with_name(f"{self.folder.name}-said")
         log.mkdir()
-        script = "\n".join(f"({step}) > {log}/{i} 2>&1; echo $? > {log}/{i}.code" for i, step in enumerate(steps))
-        subprocess.run([*NAMESPACE, "sh", "-c", script], cwd=self.folder, check=True)
-        return [
-            Ended(int((log / f"{i}.code").read_text()), (log / str(i)).read_text(errors="replace"))
-            for i in range(len(steps))
-        ]
+        runs = [f"dvc repro > {log}/{i} 2>&1; echo $? > {log}/{i}.code" for i in range(len(disks) + 1)]
+        met = [step for run, bad in zip(runs, disks, strict=False) for step in (bad.spoil, run, bad.mend)]
+        small = [bad.place for bad in disks if bad.size]
+        out = [f"mkdir -p {log}/out/{place} && cp -a {place}/. {log}/out/{place}" for place in small]
+        subprocess.run([*NAMESPACE, "sh", "-c", "\n".join([*met, runs[-1], *out])], cwd=self.folder, check=True)
+        shutil.copytree(log / "out", self.folder, dirs_exist_ok=True, symlinks=True)
+        return [Ended(int(Path(f"{log}/{i}.code").read_text()), (log / str(i)).read_text()) for i in range(len(runs))]
 
-    def on_small_disk(self, place: str, size: str) -> tuple[Ended, Ended]:
-        """Run with a disk of this size at a folder, free it, and run again; the folder then has what was written."""
-        saved, inside = self.folder.with_name(f"{self.folder.name}-saved"), shlex.quote(place)
-        (self.folder / place).mkdir(parents=True, exist_ok=True)
-        *_, full, _, freed, _ = self.within(
-            f"cp -a {inside} {saved}; mount -t tmpfs -o size={size} tmpfs {inside}; cp -a {saved}/. {inside}",
-            "dvc repro",
-            f"mount -o remount,size=1g {inside}",
-            "dvc repro",
-            f"rm -rf {saved}; cp -a {inside} {saved}",
-        )
-        self._put_back(place, saved)
-        return full, freed
-
-    def on_read_only_disk(self, place: str) -> tuple[Ended, Ended]:
-        """Run with a folder that can't be written, make it writable, and run again."""
-        inside = shlex.quote(place)
-        (self.folder / place).mkdir(parents=True, exist_ok=True)
-        _, refused, _, allowed = self.within(
-            f"mount --bind {inside} {inside}; mount -o remount,ro,bind {inside}",
-            "dvc repro",
-            f"mount -o remount,rw,bind {inside}",
-            "dvc repro",
-        )
-        return refused, allowed
-
-    def _put_back(self, place: str, saved: Path) -> None:
-        subprocess.run(["rm", "-rf", place], cwd=self.folder, check=True)
-        saved.rename(self.folder / place)
+    def object(self, file: str) -> Path:
+        """What DVC's cache has of a file that a stage made."""
+        md5 = hashlib.md5((self.folder / file).read_bytes()).hexdigest()
+        return self.folder / ".dvc" / "cache" / "files" / "md5" / md5[:2] / md5[2:]
 
     def made(self) -> dict[str, str]:
         """A hash of every file that the stages made, DVC's own among them left out, and what a kill left behind."""
@@ -144,6 +149,17 @@ def heard(process: subprocess.Popen[str], stages: int) -> str:
     while said.count(STARTS) < stages and (line := process.stdout.readline()):
         said += line
     return said
+
+
+def workers(group: int) -> list[int]:
+    """The processes of a group that were forked to work: both they and their parent are of the server that forks."""
+    parents = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended since
+            _, parent, its_group, *_ = (folder / "stat").read_text().rpartition(")")[2].split()
+            if int(its_group) == group and b"multiprocessing.forkserver" in (folder / "cmdline").read_bytes():
+                parents[int(folder.name)] = int(parent)
+    return [pid for pid, parent in parents.items() if parent in parents]
 
 
 def damage(file: Path, how: str) -> None:

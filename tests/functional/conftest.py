@@ -33,3 +33,13 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # run `dvc repro train`, or `dvc commit train` where the edit can't change a weight.
     assert "up to date" in shell("dvc", "status", "train", cwd=folder)
     return folder
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The faults that were injected, whichever worker did it, with what came of each."""
+    reports = [report for reports in terminalreporter.stats.values() for report in reports]
+    told = [text for report in reports for name, text in getattr(report, "user_properties", ()) if name == "fault"]
+    if told:
+        terminalreporter.section(f"{len(told)} faults injected")
+        for number, text in enumerate(told, 1):
+            terminalreporter.write_line(f"{number:3}. {text}")

@@ -7,9 +7,10 @@ those of a run that nobody disturbed. What was done, and what came of it, is lis
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,39 @@ import pytest
 
 from stages import seeds
 from tests.conftest import small, write_params
-from tests.faults import Disturbed, Ended, can_mount, damage, heard
+from tests.faults import Disk, Disturbed, Ended, can_mount, damage, heard
 
 KILLS = 20
+RUNS = ("base/chain", "base/make", "rlvr/chain", "rlvr/make")
+DAMAGES = ("flip", "truncate", "empty")
+KEPT = (  # what a run keeps, in patterns: a shard's name has its hash in it
+    *(f"data/problems/{dataset}.parquet" for dataset in ("chain", "make")),
+    *(f"data/completions/{run}/*.parquet" for run in RUNS[:3]),
+    *(f"data/completions/{run}/manifest.json" for run in RUNS[1:]),
+    *(f"data/verdicts/{run}/*.parquet" for run in RUNS[:3]),
+    *(f"data/verdicts/{run}/sampling.json" for run in RUNS[1:]),
+    *(f"data/{table}/{run}.parquet" for table in ("mass", "perplexity", "entropy") for run in RUNS[:3]),
+    *(f"data/entropy/{name}.parquet" for name in ("answers", "profile", "intervals")),
+    *(f"data/support/{name}.parquet" for name in ("rlvr", "by_answer/rlvr", "by_completion/rlvr")),
+    "data/analysis/rlvr.json",
+    *(f"reports/{name}" for name in ("metrics.json", "summary.json", "index.html", "tables/by_dataset.csv")),
+)
+DISKS = (  # each is met by the run after the one before was mended
+    Disk("data"),
+    Disk(".dvc/cache", "8k"),
+    Disk("data/completions", "12k"),
+    Disk("data/verdicts", "12k"),
+    Disk("data/mass", "8k"),
+    Disk("data/entropy", "12k"),
+    Disk("reports", "600k"),
+)
 Tell = Callable[[str, str], None]
 
 mounting = pytest.mark.skipif(not can_mount(), reason="a disk can't be mounted here (unshare)")
 
 
 def parameters() -> dict[str, Any]:
-    """Of every kind of table something, and shards enough to lose one."""
+    """Of every kind of table something."""
     units = ["problem", "answer", "completion"]
     return small(sample={"k": 64, "batch": 32}, categorize={"units": units, "bootstrap": 50})
 
@@ -43,7 +67,7 @@ def undisturbed(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Dis
     shutil.copytree(prepared, folder)
     write_params(folder, parameters())
     repo = Disturbed(folder)
-    done = repo.reproduced()
+    done = repo.run()
     assert done.code == 0, done.said
     assert len(repo.samples()) == 2 * 10 * 64
     return repo
@@ -64,34 +88,148 @@ def fresh(prepared: Path, tmp_path: Path) -> Disturbed:
     return Disturbed(tmp_path / "repo")
 
 
-def forget(repo: Disturbed, *places: str) -> None:
-    """Delete some of what the stages made, so that they have something to do."""
-    for place in places:
-        shutil.rmtree(repo.folder / place)
+def file(repo: Disturbed, pattern: str) -> Path:
+    """A file of a run that a pattern names: a shard's name has its hash in it."""
+    return next(iter(sorted(repo.folder.glob(pattern))))
 
 
-def assert_recovered(repo: Disturbed, undisturbed: Disturbed) -> Ended:
-    """The next run ends well, with what the undisturbed run made, and the one after has nothing to do."""
-    done = repo.reproduced()
+def assert_recovered(repo: Disturbed, undisturbed: Disturbed, *command: str) -> Ended:
+    """The next run ends well, with what the undisturbed run made, and DVC has noted the same hashes of it."""
+    done = repo.run(*command)
     assert done.code == 0, done.said
-    assert repo.made() == undisturbed.made()
+    assert_equal(repo, undisturbed)
     return done
 
 
+def assert_equal(repo: Disturbed, undisturbed: Disturbed) -> None:
+    assert repo.made() == undisturbed.made()
+    assert (repo.folder / "dvc.lock").read_bytes() == (undisturbed.folder / "dvc.lock").read_bytes()
+
+
 def assert_a_sentence(ended: Ended, *words: str) -> None:
-    assert ended.code not in (0, 1)
+    assert ended.code != 0
     assert "Traceback" not in ended.said, ended.said
-    assert all(word in ended.last for word in words), ended.said
+    assert all(word in ended.sentence for word in words), ended.said
 
 
 def test_kills_at_random_moments_change_nothing(fresh: Disturbed, undisturbed: Disturbed, tell: Tell) -> None:
-    """DVC and all its children die at once, some seconds into the first or second stage that they start."""
+    """DVC and all its children die at once, some seconds into the first or second stage that they start, or before."""
     moments = seeds.stream("test", "faults", "kills").uniform(0, 3, KILLS)
     before: set[tuple[str, str, int]] = set()
     for number, moment in enumerate(moments):
         ended = fresh.signalled(signal.SIGKILL, number % 3, moment)
-        kept = fresh.samples()
-        assert before <= kept
-        before = kept
-        tell(f"kill -9, {moment:.1f} s into {ended.stage}", f"{len(kept):,} samples on disk, all that were there before")
+        assert before <= fresh.samples()
+        before = fresh.samples()
+        tell(f"kill -9, {moment:.1f} s into {ended.stage}", f"{len(before):,} samples on disk, none fewer than before")
     assert_recovered(fresh, undisturbed)
+
+
+def test_signals_end_a_run_that_then_goes_on(fresh: Disturbed, undisturbed: Disturbed, tell: Tell) -> None:
+    """SIGTERM, as a scheduler sends it to all, or someone to DVC alone; Ctrl-C; and a worker that the machine kills."""
+    ended = fresh.signalled(signal.SIGTERM, 3, 2)
+    tell(f"SIGTERM to all in {ended.stage}", ended.sentence or "ended")
+    ended = fresh.without_a_worker()
+    assert_a_sentence(ended, "A worker process died", "run the command again to go on")
+    tell(f"a worker killed in {ended.stage}", ended.sentence)
+    ended = fresh.signalled(signal.SIGINT, 3, 1)
+    tell(f"Ctrl-C in {ended.stage}", ended.sentence or "ended")
+    ended = fresh.signalled(signal.SIGTERM, 2, 0.5, alone=True)
+    tell(f"SIGTERM to DVC alone in {ended.stage}", "the stage went on to its end")
+    ended = fresh.signalled(signal.SIGTERM, 2, 1)
+    tell(f"SIGTERM to all in {ended.stage}", ended.sentence or "ended")
+    kept = fresh.samples()
+    assert kept
+    assert_recovered(fresh, undisturbed)
+    assert kept <= fresh.samples()
+
+
+def test_damaged_files_of_every_kind_are_mended(finished: Disturbed, undisturbed: Disturbed, tell: Tell) -> None:
+    """All at once, so that none is in the way of another; no sample is drawn again, for DVC has copies."""
+    for number, pattern in enumerate(KEPT):
+        damage(file(finished, pattern), DAMAGES[number % len(DAMAGES)])
+    done = assert_recovered(finished, undisturbed)
+    drawn = re.findall(r"([\d,]+) completions drawn", done.said)
+    assert set(drawn) == {"0"}
+    for number, pattern in enumerate(KEPT):
+        restored = file(finished, pattern).name in "".join(re.findall("Note: .* restored from DVC's cache", done.said))
+        assert restored == ("completions" in pattern)
+        outcome = "restored from DVC's cache" if restored else "made again"
+        tell(f"{DAMAGES[number % len(DAMAGES)]}: {pattern}", outcome)
+
+
+def test_a_shard_damaged_here_and_in_the_cache_is_drawn_again(
+    finished: Disturbed, undisturbed: Disturbed, tell: Tell
+) -> None:
+    """As where the two are one file, by a link."""
+    shard = file(finished, "data/completions/rlvr/chain/*.parquet")
+    copy = finished.object(str(shard.relative_to(finished.folder)))
+    for each in (shard, copy):
+        damage(each, "flip")
+    done = assert_recovered(finished, undisturbed)
+    assert f"{shard.name} was damaged, and its samples are drawn again" in done.said
+    tell("flip: a shard of completions and DVC's copy of it", "its samples were drawn again, the others kept")
+
+
+def test_damaged_copies_in_the_cache_are_noticed_when_they_are_used(
+    finished: Disturbed, undisturbed: Disturbed, tell: Tell
+) -> None:
+    """DVC trusts its copies, and brings a damaged one back. Whoever reads it says so, and what makes DVC look again."""
+    texts, support = file(finished, "data/completions/base/make/*.parquet"), file(finished, "data/support/rlvr.parquet")
+    for each in (texts, support):
+        damage(finished.object(str(each.relative_to(finished.folder))), "flip")
+        each.unlink()
+    assert finished.run("dvc", "checkout", "--force").code == 0
+    ended = finished.run("leash", "entropy")
+    assert_a_sentence(ended, f"{texts.name} is damaged", "`leash sample base make`")
+    tell("flip: DVC's copy of completions, brought back by dvc checkout", ended.sentence)
+    assert finished.run("leash", "sample", "base", "make").code == 0
+    ended = finished.run("leash", "report")
+    assert_a_sentence(ended, "rlvr.parquet is damaged", "`leash categorize`", "`chmod -R u+w .dvc/cache/files`")
+    tell("flip: DVC's copy of support, brought back by dvc checkout", ended.sentence)
+    assert finished.run("chmod", "-R", "u+w", ".dvc/cache/files").code == 0
+    support.unlink()
+    assert_recovered(finished, undisturbed)
+
+
+@mounting
+def test_bad_disks_are_sentences_and_what_is_there_is_kept(
+    fresh: Disturbed, undisturbed: Disturbed, tell: Tell
+) -> None:
+    """A disk is full or read-only, someone mends it, and the same command goes on to the next."""
+    *ended, last = fresh.on_bad_disks(DISKS)
+    for disk, one in zip(DISKS, ended, strict=True):
+        assert_a_sentence(one, "disk is full" if disk.size and disk.place != ".dvc/cache" else "")
+        tell(f"{f'a disk of {disk.size}' if disk.size else 'read-only'} at {disk.place}, in {one.stage}", one.sentence)
+    assert last.code == 0, last.said
+    assert_equal(fresh, undisturbed)
+
+
+def test_two_runs_at_once_do_each_other_no_harm(finished: Disturbed, undisturbed: Disturbed, tell: Tell) -> None:
+    shutil.rmtree(finished.folder / "data" / "verdicts")
+    first = finished.start()
+    said = heard(first, 1)
+    second = finished.run()
+    said += first.communicate()[0]
+    for which, ended in {"the first": Ended(first.returncode, said), "the second": second}.items():
+        if ended.code != 0:
+            assert_a_sentence(ended)
+        tell(f"two runs at once: {which}", ended.sentence or "finished")
+    assert_recovered(finished, undisturbed)
+
+
+def test_what_a_kill_may_leave_of_dvcs_own_files(finished: Disturbed, undisturbed: Disturbed, tell: Tell) -> None:
+    """DVC writes these two in place. The README has the command for the first; the second costs no sample."""
+    (finished.folder / ".dvc" / "tmp" / "rwlock").write_text('{"wri')
+    ended = finished.run()
+    assert_a_sentence(ended, "rwlock", "corrupted")
+    tell("DVC's rwlock cut short", ended.sentence)
+    (finished.folder / ".dvc" / "tmp" / "rwlock").unlink()
+    lock = finished.folder / "dvc.lock"
+    lock.write_bytes(lock.read_bytes()[: lock.stat().st_size * 9 // 10])
+    ended = finished.run()
+    if ended.code != 0:
+        assert_a_sentence(ended, "dvc.lock")
+        lock.unlink()
+    tell("dvc.lock cut short", ended.sentence or "its stages ran again and drew nothing")
+    done = assert_recovered(finished, undisturbed)
+    assert " 0 completions drawn" in done.said or ended.code == 0

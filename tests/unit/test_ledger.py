@@ -12,6 +12,7 @@ from stages.errors import LeashError
 from stages.sample import ledger as ledgers
 from stages.sample.engine import Completion
 from stages.sample.ledger import Ledger
+from tests.faults import damage
 
 IDS = [f"p{i}" for i in range(7)]
 KIND = {"model": "m", "temperature": "1.0"}
@@ -182,3 +183,11 @@ def test_the_manifest_says_where_samples_come_from(tmp_path: Path) -> None:
         ledger.open(KIND, {"p0": "a"}, again="", engine=engine)
         ledger.close()
     assert ledger.manifest()["engines"] == ["torch 2.13.0", "vllm 0.32.0"]
+
+
+@pytest.mark.parametrize("how", ["flip", "truncate", "empty"])
+def test_a_damaged_manifest_without_a_copy_is_refused(tmp_path: Path, how: str) -> None:
+    opened(tmp_path).close()
+    damage(tmp_path / ledgers.MANIFEST, how)
+    with pytest.raises(LeashError, match=r"manifest.json is damaged; delete it and run this again if .* `--resample`"):
+        opened(tmp_path)

@@ -8,9 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stages import disk, tables
+from stages import disk, seal, tables
 from stages.errors import LeashError
 from stages.params import Params
+from tests.conftest import ROOT
+from tests.faults import damage
 
 ROW = {"problem_id": "p", "sample": 0, "text": "t", "tokens": 1, "finish": "stop", "logprob": None}
 
@@ -36,6 +38,58 @@ def test_refusals(tmp_path: Path) -> None:
     pq.write_table(pa.table({**{n: ["x"] for n in tables.COMPLETIONS.names}}), path)
     with pytest.raises(LeashError, match="column sample is string, not int32"):
         tables.read(path, tables.COMPLETIONS, "leash sample")
+
+
+def test_a_flipped_bit_is_noticed_wherever_it_is(tmp_path: Path) -> None:
+    """Every bit of a table's file, but for those of the word that says where the seal is: without it, it is as if the
+    table were someone else's, and never one that a stage takes for its own."""
+    path = tmp_path / "a.parquet"
+    tables.write(path, tables.table([ROW], tables.COMPLETIONS), tables.COMPLETIONS, note={"made_from": "x"})
+    written = path.read_bytes()
+    word = written.rfind(seal.MARK)
+    for place in range(0, len(written), 7):
+        path.write_bytes(written[:place] + bytes([written[place] ^ 1 << place % 8]) + written[place + 1 :])
+        assert seal.holds(path) is (None if word <= place < word + len(seal.MARK) else False)
+        assert tables.note(path) == {}
+    path.write_bytes(written)
+    assert seal.holds(path) is True
+
+
+def test_a_damaged_table_is_refused_and_the_way_out_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    tables.write(path, tables.table([ROW], tables.COMPLETIONS), tables.COMPLETIONS)
+    damage(path, "flip")
+    with pytest.raises(LeashError, match=r"a.parquet is damaged: .*make it again with `leash sample` \(if DVC brings"):
+        tables.read(path, tables.COMPLETIONS, "leash sample")
+
+
+def test_a_table_without_a_seal_is_read(tmp_path: Path) -> None:
+    """Somebody else wrote it."""
+    pq.write_table(tables.table([ROW], tables.COMPLETIONS), tmp_path / "a.parquet")
+    assert tables.read(tmp_path / "a.parquet", tables.COMPLETIONS, "").to_pylist() == [ROW]
+
+
+def test_a_damaged_table_is_in_the_way_of_those_who_ask_for_it_only(project: Params) -> None:
+    rows = tables.table([ROW], tables.COMPLETIONS)
+    tables.write(tables.completions_folder("base", "chain") / "a.parquet", rows, tables.COMPLETIONS)
+    tables.write(tables.support_path("rlvr"), tables.SUPPORT.empty_table(), tables.SUPPORT)
+    damage(tables.support_path("rlvr"), "flip")
+    assert tables.database(project, only=["completions"]).table("completions").fetchall()
+    with pytest.raises(LeashError, match=r"support/rlvr\.parquet is damaged"):
+        tables.database(project, only=["support"])
+
+
+def test_what_a_kill_left_unfinished_is_swept(tmp_path: Path) -> None:
+    disk.write(tmp_path / "a.txt", "whole")
+    for place in (tmp_path, tmp_path / ".parts"):
+        place.mkdir(exist_ok=True)
+        (place / f"{disk.UNFINISHED}a-x.txt").touch()
+    disk.sweep(tmp_path)
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["a.txt"]
+
+
+def test_dvc_ignores_what_is_unfinished() -> None:
+    assert f"{disk.UNFINISHED}*" in (ROOT / ".dvcignore").read_text().splitlines()
 
 
 def test_samples_beyond_k_never_leak_in(project: Params) -> None:
