@@ -37,8 +37,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """The faults that were injected, whichever worker did it, with what came of each."""
-    reports = [report for reports in terminalreporter.stats.values() for report in reports]
-    told = [text for report in reports for name, text in getattr(report, "user_properties", ()) if name == "fault"]
+    reports = [r for some in terminalreporter.stats.values() for r in some if getattr(r, "when", None) == "call"]
+    told = [text for report in reports for name, text in report.user_properties if name == "fault"]
     if told:
         terminalreporter.section(f"{len(told)} faults injected")
         for number, text in enumerate(told, 1):

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from stages import seeds
-from tests.conftest import small, write_params
+from tests.conftest import ROOT, small, write_params
 from tests.faults import Disk, Disturbed, Ended, can_mount, damage, heard
 
 KILLS = 20
@@ -61,12 +61,17 @@ def tell(record_property: Callable[[str, object], None]) -> Tell:
     return lambda fault, outcome: record_property("fault", f"{fault}: {outcome}")
 
 
+def new_repo(prepared: Path, folder: Path) -> Disturbed:
+    """A repo in which nothing has run. It ignores what the project does: DVC need not, in files beside the tables."""
+    shutil.copytree(prepared, folder)
+    shutil.copy(ROOT / ".gitignore", folder)
+    write_params(folder, parameters())
+    return Disturbed(folder)
+
+
 @pytest.fixture(scope="module")
 def undisturbed(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Disturbed:
-    folder = tmp_path_factory.mktemp("faults") / "undisturbed"
-    shutil.copytree(prepared, folder)
-    write_params(folder, parameters())
-    repo = Disturbed(folder)
+    repo = new_repo(prepared, tmp_path_factory.mktemp("faults") / "undisturbed")
     done = repo.run()
     assert done.code == 0, done.said
     assert len(repo.samples()) == 2 * 10 * 64
@@ -82,10 +87,7 @@ def finished(undisturbed: Disturbed, tmp_path: Path) -> Disturbed:
 
 @pytest.fixture
 def fresh(prepared: Path, tmp_path: Path) -> Disturbed:
-    """A repo in which nothing has run."""
-    shutil.copytree(prepared, tmp_path / "repo")
-    write_params(tmp_path / "repo", parameters())
-    return Disturbed(tmp_path / "repo")
+    return new_repo(prepared, tmp_path / "repo")
 
 
 def file(repo: Disturbed, pattern: str) -> Path:
