@@ -40,7 +40,7 @@ ANY = pa.schema([])
 
 def run(params: Params) -> tuple[int, list[str]]:
     """Score what is not scored yet; return how many samples that were, and sentences on what could not be measured."""
-    need_texts(params, scorable(params))
+    need_texts(scorable(params))
     connection = tables.database(params, only=("completions", "verdicts"))
     jobs = [job(params, connection, model, dataset) for model, dataset in scorable(params)]
     asked_for = reading(params)

@@ -33,7 +33,7 @@ ROOM = Path(__file__).parent
 
 def run(params: Params) -> tuple[int, list[str]]:
     """Score what is not scored yet; return how many traces that were, and sentences on what could not be scored."""
-    need_texts(params, scorable(params))
+    need_texts(scorable(params))
     connection = tables.database(params, only=["completions", "verdicts"])
     filed, strangers = references.from_files(params)
     jobs = [

@@ -1,7 +1,6 @@
 """How sure the numbers are: intervals, noise floors and the tilt test, as rows and as sentences.
 
-`sureness` picks from an analysis what `metrics.json` keeps; `said` puts that into sentences, for the headline and the
-page alike.
+`sureness` picks from an analysis what `metrics.json` keeps; `said` puts that into sentences, for the page.
 """
 
 from __future__ import annotations

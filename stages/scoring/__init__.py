@@ -215,7 +215,7 @@ def scorable(params: Params) -> list[tuple[str, str]]:
     return [(model, dataset) for model in models for dataset in datasets]
 
 
-def need_texts(params: Params, runs: Iterable[tuple[str, str]]) -> None:
+def need_texts(runs: Iterable[tuple[str, str]]) -> None:
     """Refuse to go on without the completions of some models on some data sets."""
     for model, dataset in runs:
         if not tables.shards(tables.completions_folder(model, dataset)):
