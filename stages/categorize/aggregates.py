@@ -6,8 +6,7 @@ Group(counts, Settings()).values["pass_at_k"]["base"][64]  ->  {"value": 0.58, "
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -17,22 +16,11 @@ from stages.categorize.statistics.chances import Sampled
 from stages.categorize.statistics.columns import COVERS, STABLE_KS, STABLE_SHARES, Asked, Layout, of_model
 from stages.categorize.statistics.curves import overtakes
 from stages.categorize.statistics.ratios import RANGE, Sorted, ratios
-from stages.categorize.statistics.resampling import SAMPLINGS, Weights, hits_anew, interval, weights
+from stages.categorize.statistics.resampling import SAMPLINGS, Settings, Weights, hits_anew, interval
 
 GAP_K = 256  # what the sampling-efficiency gap is usually measured at
 ROLES = ("base", "rlvr")
 Plain = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Settings:
-    """`k` and `epsilon`, where given, go before those of the counts."""
-
-    k: int | None = None
-    epsilon: float | Literal["auto"] | None = None
-    confidence: float = 0.95
-    resamples: int = 1000
-    seed: int = 0
 
 
 def sampled(counts: Counts, role: str) -> Sampled:
@@ -47,7 +35,7 @@ class Group:
         self.models = {role: sampled(counts, role) for role in ROLES}
         self.asked = Asked(counts.k, counts.epsilon, reach(counts), budgets(reach(counts)))
         self.layout = Layout(self.asked.budgets, self.asked.widths)
-        self.weights = weights(len(counts), settings.resamples, settings.seed)
+        self.weights = settings.drawn(len(counts))
         own = [of_model(self.models[role], self.asked) for role in ROLES]
         columns = self.layout.of_pair(own[0], own[1])
         self.sums = columns.sum(axis=0)

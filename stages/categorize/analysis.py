@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from stages.categorize.aggregates import ROLES, Group, Plain, Settings, budgets, sampled
+from stages.categorize.aggregates import ROLES, Group, Plain, sampled
 from stages.categorize.counts import Counts
 from stages.categorize.statistics import benjamini_hochberg, curtailed, extrapolation, fisher
 from stages.categorize.statistics.arrays import Ints, Objects, Reals, Truths, absent
@@ -24,12 +24,12 @@ from stages.categorize.statistics.chances import chance
 from stages.categorize.statistics.columns import hits_above, support
 from stages.categorize.statistics.noise import against_itself
 from stages.categorize.statistics.ratios import RANGE, Sorted, ratios, sort
-from stages.categorize.statistics.resampling import interval
+from stages.categorize.statistics.resampling import Settings, interval
 from stages.categorize.statistics.testing import mcnemar, tested
 from stages.categorize.statistics.tilt import FEW, Tilt, tilt
 from stages.params import detectable
 
-__all__ = ["Settings", "analysis", "at", "budgets", "plain", "verdicts"]
+__all__ = ["Settings", "analysis", "at", "plain", "verdicts"]
 
 EPSILONS = (0.0, *(digit * 10.0**power for power in range(-4, 0) for digit in (1, 2, 5)), 0.75, 0.9, 1.0)
 

@@ -19,10 +19,11 @@ import pyarrow.compute as pc
 
 from stages import disk, seeds, tables
 from stages.categorize import majority
-from stages.categorize.analysis import Settings, analysis, budgets, plain
+from stages.categorize.aggregates import budgets
+from stages.categorize.analysis import analysis, plain
 from stages.categorize.counts import Counts
 from stages.categorize.statistics import Ints, Reals, Truths
-from stages.categorize.statistics.resampling import Weights, interval, weights
+from stages.categorize.statistics.resampling import Settings, Weights, interval
 from stages.params import Params
 
 ROLES = ("base", "rlvr")
@@ -37,14 +38,9 @@ def write(params: Params, support: pa.Table, majorities: Majorities) -> Analyses
     found = {}
     for pair in params.run.pairs:
         rows = support.filter(pc.equal(support["pair"], pair))
-        found[pair] = analyses(rows, settings(params), params.models_of(pair), majorities)
+        found[pair] = analyses(rows, Settings.of(params), params.models_of(pair), majorities)
         disk.write(tables.analysis_path(pair), json.dumps(found[pair], indent=1, allow_nan=False) + "\n")
     return found
-
-
-def settings(params: Params) -> Settings:
-    chosen = params.categorize
-    return Settings(confidence=chosen.confidence, resamples=chosen.bootstrap, seed=chosen.seed)
 
 
 def analyses(
@@ -73,7 +69,7 @@ def beyond_counts(rows: pa.Table, chosen: Settings, models: tuple[str, str], maj
     """What counts alone don't tell of a group."""
     k = rows["k"].to_numpy()
     at = budgets(k)
-    drawn = weights(rows.num_rows, chosen.resamples, chosen.seed)
+    drawn = chosen.drawn(rows.num_rows)
 
     def curve(columns: Callable[[str, str], Reals]) -> dict[str, dict[int, Any]]:
         return {

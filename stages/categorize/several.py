@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 from stages import tables
 from stages.categorize.analysis import analysis
 from stages.categorize.counts import Counts
-from stages.categorize.groups import Analyses, groups, settings
+from stages.categorize.groups import Analyses, groups
+from stages.categorize.statistics.resampling import Settings
 from stages.params import Params
 
 TRAJECTORY = tables.DATA / "analysis" / "trajectory.parquet"
@@ -109,7 +110,7 @@ def _steps(params: Params, support: pa.Table, k: int, known: Analyses) -> Iterat
         for group, mask in groups(rows).items():
             if mask.any():
                 found = known[pair][group]
-                at_k = found if found["k"] == k else analysis(counts.where(mask), settings(params))
+                at_k = found if found["k"] == k else analysis(counts.where(mask), Settings.of(params))
                 yield {**about, "dataset": group, **_step(k, at_k)}
 
 
@@ -134,7 +135,7 @@ def floored(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _analysis(params: Params, support: pa.Table, name: str) -> dict[str, Any]:
-    return analysis(Counts.from_table(support.filter(pc.equal(support["pair"], name))), settings(params))
+    return analysis(Counts.from_table(support.filter(pc.equal(support["pair"], name))), Settings.of(params))
 
 
 def _rivals(first: str, second: str, k: int, found: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ import duckdb
 import pyarrow as pa
 
 from stages import tables
+from stages.categorize.statistics.resampling import Settings
 from stages.entropy import groups
 from stages.entropy.saying import sentence
 from stages.models import weights
@@ -90,7 +91,7 @@ def compare(params: Params, connection: duckdb.DuckDBPyConnection) -> None:
     connection.register("pairs", pa.Table.from_pylist(pairs))
     profiles = tables.query(connection, ROOM / "profile.sql")
     tables.write(PROFILE, profiles, profiles.schema)
-    chosen = groups.settings(params)
+    chosen = Settings.of(params)
     floors = tables.query(connection, ROOM / "floors.sql", {"half": params.entropy.samples // 2})
     measures = groups.intervals(connection.table("measured").to_arrow_table(), floors, chosen)
     tables.write(INTERVALS, tables.table(measures, groups.INTERVALS), groups.INTERVALS)

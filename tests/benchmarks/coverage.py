@@ -22,12 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 from result import tell
 
-from stages.categorize.aggregates import ROLES, Group, Settings, aggregates
+from stages.categorize.aggregates import ROLES, Group, aggregates
 from stages.categorize.analysis import analysis
 from stages.categorize.counts import Counts
 from stages.categorize.statistics.columns import of_model
 from stages.categorize.statistics.curves import overtakes
 from stages.categorize.statistics.ratios import RANGE, ratios
+from stages.categorize.statistics.resampling import Settings
 from stages.categorize.statistics.tilt import tilt
 
 Reals = NDArray[np.float64]
