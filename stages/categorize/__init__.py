@@ -28,23 +28,21 @@ import pyarrow.compute as pc
 from scipy import stats
 
 from stages import tables
-from stages.categorize import statistics
+from stages.categorize import groups, several, statistics
+from stages.categorize.counts import ROLES
 from stages.errors import LeashError
 from stages.params import Params
 
 ROOM = Path(__file__).parent
 POWERS = tuple(2**i for i in range(25))
 EPSILONS = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
-ROLES = ("base", "rlvr")
 
 
 def run(params: Params) -> list[str]:
     """Write the support tables of every pair and what follows from them; return sentences on what could not be
     categorized."""
-    from stages.categorize import groups, several
-
     _need_verdicts(params)
-    whole, level = plan(params), several.plan(params)
+    whole, level = plan(params), planned(params, several.models(params), several.common_k(params))
     with tallied(params, [whole, level]) as connection:
         support = problems(connection, params, whole)
         units = {unit: _unit(connection, params, unit) for unit in params.categorize.units if unit != "problem"}

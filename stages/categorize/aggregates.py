@@ -10,16 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from stages.categorize.counts import Counts
+from stages.categorize.counts import ROLES, Counts
 from stages.categorize.statistics.arrays import Ints, Reals, absent
 from stages.categorize.statistics.chances import Sampled
 from stages.categorize.statistics.columns import COVERS, STABLE_KS, STABLE_SHARES, Asked, Layout, of_model
 from stages.categorize.statistics.curves import overtakes
-from stages.categorize.statistics.ratios import RANGE, Sorted, ratios
+from stages.categorize.statistics.ratios import RATIOS, Sorted, ratios
 from stages.categorize.statistics.resampling import SAMPLINGS, Settings, Weights, hits_anew, interval
 
 GAP_K = 256  # what the sampling-efficiency gap is usually measured at
-ROLES = ("base", "rlvr")
 Plain = dict[str, Any]
 
 
@@ -72,7 +71,7 @@ class Group:
         drawn = self.weights.problems @ columns + self.weights.halves
         found = dict(zip("PESO", columns.sum(axis=0).tolist(), strict=True))
         values, draws = ratios(*columns.sum(axis=0)[:3]), ratios(*drawn.T[:3])
-        return {**found, **{name: self.estimate(values[name], draws[name]) for name in RANGE}}
+        return {**found, **{name: self.estimate(values[name], draws[name]) for name in RATIOS}}
 
     def estimate(self, value: Any, draws: Reals, again: Reals | None = None) -> Plain:
         low, high = interval(np.asarray(value), draws, self.settings.confidence)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -21,12 +22,12 @@ from stages import disk, seeds, tables
 from stages.categorize import majority
 from stages.categorize.aggregates import budgets
 from stages.categorize.analysis import analysis, plain
-from stages.categorize.counts import Counts
+from stages.categorize.counts import ROLES, Counts
 from stages.categorize.statistics import Ints, Reals, Truths
 from stages.categorize.statistics.resampling import Settings, Weights, interval
 from stages.params import Params
 
-ROLES = ("base", "rlvr")
+ROOM = Path(__file__).parent
 # maj@k of each problem at the powers of two up to k and at k itself, by (model, data set, k) and problem.
 Majorities = Mapping[tuple[str, str, int], Mapping[str, list[float]]]
 # What is said of a pair and a group of its problems.
@@ -109,8 +110,6 @@ def majority_columns(rows: pa.Table, model: str, at: tuple[int, ...], majorities
 
 def majorities(connection: duckdb.DuckDBPyConnection, wanted: pa.Table, seed: int) -> Majorities:
     """maj@k of every problem that has all its samples, for the models of a plan."""
-    from stages.categorize import ROOM
-
     connection.register("plan", wanted)
     votes = tables.query(connection, ROOM / "ballots.sql")
     found: dict[tuple[str, str, int], dict[str, list[float]]] = {}

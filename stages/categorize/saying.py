@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stages.categorize.statistics.ratios import RANGE
+from stages.categorize.statistics.ratios import RATIOS
 
 Plain = dict[str, Any]
 BLANK = "–"
@@ -54,7 +54,7 @@ def ratios(found: Plain) -> str:
     floor = f"no change (k = {_number(found['noise_floor']['k'])})"
     head = ["", "value", level, "and samples", f"pair (k = {_number(found['noise_floor']['k'])})", floor]
     rows = []
-    for name in RANGE:
+    for name in RATIOS:
         one, base, pair = found[name], found["noise_floor"]["base"][name], found["noise_floor"]["pair"][name]
         samples = _between(one["low_samples"], one["high_samples"])
         middle = [_real(one["value"]), _between(one["low"], one["high"]), samples]
