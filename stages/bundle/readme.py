@@ -10,7 +10,7 @@ from typing import Any
 from stages.categorize import saying
 from stages.categorize.statistics.resampling import Settings
 from stages.params import Params
-from stages.report.write import shown
+from stages.report.cells import shown
 
 WIDTH = 25  # of the column of names
 PLACES = {  # in the order of the list; those that are not in the bundle are left out of it

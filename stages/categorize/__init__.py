@@ -130,13 +130,10 @@ def with_intervals(counts: pa.Table, confidence: float) -> pa.Table:
 
 
 def tested(counts: pa.Table) -> tuple[statistics.Reals, statistics.Reals]:
-    """p-values, and those corrected within each pair; NaN where a model stopped early or has too few samples, since
-    the test is for numbers of samples that were fixed before."""
+    """p-values, and those corrected within each pair; NaN where a model stopped early or has too few samples."""
     pair, ended_base, ended_rlvr = _arrays(counts, "pair", "ended_base", "ended_rlvr")
     fixed = (ended_base == "k") & (ended_rlvr == "k")
-    p_values = np.full(len(fixed), np.nan)
-    p_values[fixed] = statistics.fisher(*(x[fixed] for x in _arrays(counts, "n_base", "c_base", "n_rlvr", "c_rlvr")))
-    return p_values, statistics.benjamini_hochberg(p_values, pair)
+    return statistics.corrected(*_arrays(counts, "n_base", "c_base", "n_rlvr", "c_rlvr"), fixed, pair)
 
 
 def lucky(n: statistics.Ints, c: statistics.Ints, guess: Sequence[float | None], confidence: float) -> pa.Array:

@@ -18,14 +18,14 @@ import numpy as np
 
 from stages.categorize.aggregates import Group, Plain, sampled
 from stages.categorize.counts import ROLES, Counts
-from stages.categorize.statistics import benjamini_hochberg, curtailed, extrapolation, fisher
+from stages.categorize.statistics import benjamini_hochberg, curtailed, extrapolation
 from stages.categorize.statistics.arrays import Ints, Objects, Reals, Truths, absent
 from stages.categorize.statistics.chances import chance
 from stages.categorize.statistics.columns import hits_above, support
 from stages.categorize.statistics.noise import against_itself
 from stages.categorize.statistics.ratios import RATIOS, Sorted, ratios, sort
 from stages.categorize.statistics.resampling import Settings, interval
-from stages.categorize.statistics.testing import mcnemar, tested
+from stages.categorize.statistics.testing import corrected, mcnemar, tested
 from stages.categorize.statistics.tilt import FEW, Tilt, tilt
 from stages.params import detectable
 
@@ -133,10 +133,9 @@ def verdicts(counts: Counts, settings: Settings) -> Verdicts:
     """Each problem's category, tested category, p- and q-values, and the exact intervals of its masses. The problems
     given are one family of tests."""
     fixed = (counts.ended_base == "k") & (counts.ended_rlvr == "k")
-    p_values = np.full(len(counts), np.nan)
+    family = np.full(len(counts), "all", dtype=object)
     four = (counts.n_base, counts.c_base, counts.n_rlvr, counts.c_rlvr)
-    p_values[fixed] = fisher(*(x[fixed] for x in four))
-    q_values = benjamini_hochberg(p_values, np.full(len(counts), "all", dtype=object))
+    p_values, q_values = corrected(*four, fixed, family)
     models = {role: sampled(counts, role) for role in ROLES}
     bounds = {role: curtailed(m.n, m.c, m.ended == "hit", settings.confidence) for role, m in models.items()}
     surely = np.logical_and(*(bounds[role][0] > counts.epsilon for role in ROLES))

@@ -15,7 +15,7 @@ from stages.categorize.statistics.ratios import RATIOS
 from stages.entropy.saying import sentence as entropy_sentence
 from stages.params import Params
 from stages.perplexity.saying import sentence as perplexity_sentence
-from stages.report.write import shown
+from stages.report.cells import shown
 
 SAID = ("SRR", "NDR", "NSCR")
 NAMES = 8  # problems that a sentence names

@@ -16,7 +16,8 @@ from stages import categorize, entropy, mass, params, perplexity, report, tables
 from stages.categorize import several
 from stages.params import Params
 from stages.report import contents, published, write
-from stages.report.tabling import TABLES, cells
+from stages.report.cells import cells
+from stages.report.tabling import TABLES
 from tests.conftest import ROOT, small, write_params, yaml
 from tests.unit.test_published import ROWS, SLIPS, name
 from tests.unit.test_report import sampled
