@@ -135,7 +135,7 @@ def verdicts(counts: Counts, settings: Settings) -> Verdicts:
     fixed = (counts.ended_base == "k") & (counts.ended_rlvr == "k")
     family = np.full(len(counts), "all", dtype=object)
     four = (counts.n_base, counts.c_base, counts.n_rlvr, counts.c_rlvr)
-    p_values, q_values = corrected(*four, fixed, family)
+    p_values, q_values = corrected(*four, fixed=fixed, families=family)
     models = {role: sampled(counts, role) for role in ROLES}
     bounds = {role: curtailed(m.n, m.c, m.ended == "hit", settings.confidence) for role, m in models.items()}
     surely = np.logical_and(*(bounds[role][0] > counts.epsilon for role in ROLES))

@@ -72,7 +72,7 @@ def benjamini_hochberg(p_values: Reals, families: Objects) -> Reals:
 
 
 def corrected(
-    n_base: Ints, c_base: Ints, n_rlvr: Ints, c_rlvr: Ints, fixed: Truths, families: Objects
+    n_base: Ints, c_base: Ints, n_rlvr: Ints, c_rlvr: Ints, *, fixed: Truths, families: Objects
 ) -> tuple[Reals, Reals]:
     """Fisher's p-values, and those corrected within each family; NaN where the numbers of samples were not `fixed`
     before, which the test is for."""
