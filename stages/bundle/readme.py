@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from stages.categorize import saying
+from stages.categorize.statistics.resampling import Settings
 from stages.params import Params
-from stages.report.write import shown
+from stages.report.cells import shown
 
 WIDTH = 25  # of the column of names
 PLACES = {  # in the order of the list; those that are not in the bundle are left out of it
@@ -82,10 +84,8 @@ def _listed(names: Sequence[str]) -> str:
 
 def _commands(params: Params) -> str:
     """What to type in the unpacked folder, each pair's comparison with the options that differ from the usual ones."""
-    chosen = params.categorize
-    usual = {"confidence": 0.95, "resamples": 1000, "seed": 0}
-    named = {"confidence": chosen.confidence, "resamples": chosen.bootstrap, "seed": chosen.seed}
-    options = "".join(f" --{name} {value}" for name, value in named.items() if value != usual[name])
+    usual, chosen = asdict(Settings()), asdict(Settings.of(params))
+    options = "".join(f" --{name} {value}" for name, value in chosen.items() if value != usual[name])
     compared = [f"    leash compare counts/{pair}.csv{options}" for pair in params.run.pairs]
     return "\n".join(["In this folder, with Leash installed:\n", *compared, "    leash categorize", "    leash report"])
 

@@ -28,23 +28,21 @@ import pyarrow.compute as pc
 from scipy import stats
 
 from stages import tables
-from stages.categorize import statistics
+from stages.categorize import groups, several, statistics
+from stages.categorize.counts import ROLES
 from stages.errors import LeashError
 from stages.params import Params
 
 ROOM = Path(__file__).parent
 POWERS = tuple(2**i for i in range(25))
 EPSILONS = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
-ROLES = ("base", "rlvr")
 
 
 def run(params: Params) -> list[str]:
     """Write the support tables of every pair and what follows from them; return sentences on what could not be
     categorized."""
-    from stages.categorize import groups, several
-
     _need_verdicts(params)
-    whole, level = plan(params), several.plan(params)
+    whole, level = plan(params), level_plan(params)
     with tallied(params, [whole, level]) as connection:
         support = problems(connection, params, whole)
         units = {unit: _unit(connection, params, unit) for unit in params.categorize.units if unit != "problem"}
@@ -65,6 +63,11 @@ def supported(params: Params, k_at_most: int | None = None) -> pa.Table:
 def plan(params: Params, k_at_most: int | None = None) -> pa.Table:
     """What is compared: each pair on each data set, its two models, its k and its epsilon."""
     return planned(params, {pair: params.models_of(pair) for pair in params.run.pairs}, k_at_most)
+
+
+def level_plan(params: Params) -> pa.Table:
+    """What pairs are compared with each other by: all of them, and every two trained models, at one k."""
+    return planned(params, several.models(params), several.common_k(params))
 
 
 def planned(params: Params, pairs: Mapping[str, tuple[str, str]], k_at_most: int | None = None) -> pa.Table:
@@ -132,13 +135,11 @@ def with_intervals(counts: pa.Table, confidence: float) -> pa.Table:
 
 
 def tested(counts: pa.Table) -> tuple[statistics.Reals, statistics.Reals]:
-    """p-values, and those corrected within each pair; NaN where a model stopped early or has too few samples, since
-    the test is for numbers of samples that were fixed before."""
+    """p-values, and those corrected within each pair; NaN where a model stopped early or has too few samples."""
     pair, ended_base, ended_rlvr = _arrays(counts, "pair", "ended_base", "ended_rlvr")
     fixed = (ended_base == "k") & (ended_rlvr == "k")
-    p_values = np.full(len(fixed), np.nan)
-    p_values[fixed] = statistics.fisher(*(x[fixed] for x in _arrays(counts, "n_base", "c_base", "n_rlvr", "c_rlvr")))
-    return p_values, statistics.benjamini_hochberg(p_values, pair)
+    four = _arrays(counts, "n_base", "c_base", "n_rlvr", "c_rlvr")
+    return statistics.corrected(*four, fixed=fixed, families=pair)
 
 
 def lucky(n: statistics.Ints, c: statistics.Ints, guess: Sequence[float | None], confidence: float) -> pa.Array:

@@ -6,33 +6,20 @@ Group(counts, Settings()).values["pass_at_k"]["base"][64]  ->  {"value": 0.58, "
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from stages.categorize.counts import Counts
+from stages.categorize.counts import ROLES, Counts
 from stages.categorize.statistics.arrays import Ints, Reals, absent
 from stages.categorize.statistics.chances import Sampled
 from stages.categorize.statistics.columns import COVERS, STABLE_KS, STABLE_SHARES, Asked, Layout, of_model
 from stages.categorize.statistics.curves import overtakes
-from stages.categorize.statistics.ratios import RANGE, Sorted, ratios
-from stages.categorize.statistics.resampling import SAMPLINGS, Weights, hits_anew, interval, weights
+from stages.categorize.statistics.ratios import RATIOS, Sorted, ratios
+from stages.categorize.statistics.resampling import SAMPLINGS, Settings, Weights, hits_anew, interval
 
 GAP_K = 256  # what the sampling-efficiency gap is usually measured at
-ROLES = ("base", "rlvr")
 Plain = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Settings:
-    """`k` and `epsilon`, where given, go before those of the counts."""
-
-    k: int | None = None
-    epsilon: float | Literal["auto"] | None = None
-    confidence: float = 0.95
-    resamples: int = 1000
-    seed: int = 0
 
 
 def sampled(counts: Counts, role: str) -> Sampled:
@@ -47,7 +34,7 @@ class Group:
         self.models = {role: sampled(counts, role) for role in ROLES}
         self.asked = Asked(counts.k, counts.epsilon, reach(counts), budgets(reach(counts)))
         self.layout = Layout(self.asked.budgets, self.asked.widths)
-        self.weights = weights(len(counts), settings.resamples, settings.seed)
+        self.weights = settings.drawn(len(counts))
         own = [of_model(self.models[role], self.asked) for role in ROLES]
         columns = self.layout.of_pair(own[0], own[1])
         self.sums = columns.sum(axis=0)
@@ -84,7 +71,7 @@ class Group:
         drawn = self.weights.problems @ columns + self.weights.halves
         found = dict(zip("PESO", columns.sum(axis=0).tolist(), strict=True))
         values, draws = ratios(*columns.sum(axis=0)[:3]), ratios(*drawn.T[:3])
-        return {**found, **{name: self.estimate(values[name], draws[name]) for name in RANGE}}
+        return {**found, **{name: self.estimate(values[name], draws[name]) for name in RATIOS}}
 
     def estimate(self, value: Any, draws: Reals, again: Reals | None = None) -> Plain:
         low, high = interval(np.asarray(value), draws, self.settings.confidence)

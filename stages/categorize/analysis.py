@@ -16,20 +16,20 @@ from typing import Any
 
 import numpy as np
 
-from stages.categorize.aggregates import ROLES, Group, Plain, Settings, budgets, sampled
-from stages.categorize.counts import Counts
-from stages.categorize.statistics import benjamini_hochberg, curtailed, extrapolation, fisher
+from stages.categorize.aggregates import Group, Plain, sampled
+from stages.categorize.counts import ROLES, Counts
+from stages.categorize.statistics import benjamini_hochberg, curtailed, extrapolation
 from stages.categorize.statistics.arrays import Ints, Objects, Reals, Truths, absent
 from stages.categorize.statistics.chances import chance
 from stages.categorize.statistics.columns import hits_above, support
 from stages.categorize.statistics.noise import against_itself
-from stages.categorize.statistics.ratios import RANGE, Sorted, ratios, sort
-from stages.categorize.statistics.resampling import interval
-from stages.categorize.statistics.testing import mcnemar, tested
+from stages.categorize.statistics.ratios import RATIOS, Sorted, ratios, sort
+from stages.categorize.statistics.resampling import Settings, interval
+from stages.categorize.statistics.testing import corrected, mcnemar, tested
 from stages.categorize.statistics.tilt import FEW, Tilt, tilt
 from stages.params import detectable
 
-__all__ = ["Settings", "analysis", "at", "budgets", "plain", "verdicts"]
+__all__ = ["Settings", "analysis", "at", "plain", "verdicts"]
 
 EPSILONS = (0.0, *(digit * 10.0**power for power in range(-4, 0) for digit in (1, 2, 5)), 0.75, 0.9, 1.0)
 
@@ -54,7 +54,7 @@ def analysis(counts: Counts, settings: Settings) -> Plain:
     found = {
         **about(group),
         "categories": categories(group, "chosen"),
-        **{name: whole[name] for name in RANGE},
+        **{name: whole[name] for name in RATIOS},
         "any_hit": {"categories": categories(group, "any"), **group.values["any"]},
         "tested": tested_counts(counts, settings),
         "mcnemar": came_and_went(group),
@@ -133,10 +133,9 @@ def verdicts(counts: Counts, settings: Settings) -> Verdicts:
     """Each problem's category, tested category, p- and q-values, and the exact intervals of its masses. The problems
     given are one family of tests."""
     fixed = (counts.ended_base == "k") & (counts.ended_rlvr == "k")
-    p_values = np.full(len(counts), np.nan)
+    family = np.full(len(counts), "all", dtype=object)
     four = (counts.n_base, counts.c_base, counts.n_rlvr, counts.c_rlvr)
-    p_values[fixed] = fisher(*(x[fixed] for x in four))
-    q_values = benjamini_hochberg(p_values, np.full(len(counts), "all", dtype=object))
+    p_values, q_values = corrected(*four, fixed=fixed, families=family)
     models = {role: sampled(counts, role) for role in ROLES}
     bounds = {role: curtailed(m.n, m.c, m.ended == "hit", settings.confidence) for role, m in models.items()}
     surely = np.logical_and(*(bounds[role][0] > counts.epsilon for role in ROLES))
@@ -192,7 +191,7 @@ def noise_floor(group: Group) -> Plain:
 def _excess(group: Group, pair: Sorted, floor: Sorted) -> Plain:
     sums = [ratios(*x.columns.sum(axis=0)[:3]) for x in (pair, floor)]
     drawn = [ratios(*(group.weights.problems @ x.columns + group.weights.halves).T[:3]) for x in (pair, floor)]
-    return {name: group.estimate(sums[0][name] - sums[1][name], drawn[0][name] - drawn[1][name]) for name in RANGE}
+    return {name: group.estimate(sums[0][name] - sums[1][name], drawn[0][name] - drawn[1][name]) for name in RATIOS}
 
 
 def first_k(group: Group) -> Plain | None:
@@ -213,7 +212,7 @@ def _at_epsilon(group: Group, epsilon: float) -> Plain:
     """Nothing at an epsilon for which an early stop came too early."""
     found = reading(group.counts, np.full(len(group.counts), epsilon))
     if bool((reading(group.counts).known & ~found.known).any()):
-        return dict.fromkeys((*"PESO", *RANGE))
+        return dict.fromkeys((*"PESO", *RATIOS))
     return group.described(found)
 
 

@@ -20,10 +20,11 @@ from typing import Any, Literal
 import duckdb
 import numpy as np
 
-from stages.categorize.aggregates import ROLES, Plain, Settings
+from stages.categorize.aggregates import Plain
 from stages.categorize.analysis import analysis, at, plain, verdicts
-from stages.categorize.counts import FIRST, Counts
+from stages.categorize.counts import FIRST, ROLES, Counts
 from stages.categorize.statistics.arrays import Ints, Objects, Reals
+from stages.categorize.statistics.resampling import Settings
 from stages.errors import LeashError
 from stages.params import LARGEST
 

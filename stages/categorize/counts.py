@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from stages.categorize.statistics.arrays import Ints, Objects, Reals, Truths
 
+ROLES = ("base", "rlvr")  # the two models of a pair, as columns call them
 KINDS: dict[str, Any] = dict.fromkeys(("dataset", "problem_id", "ended_base", "ended_rlvr"), object)
 KINDS["epsilon"] = np.float64
 FIRST = ("n_base_first", "c_base_first", "n_rlvr_first", "c_rlvr_first")

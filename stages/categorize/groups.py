@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -19,13 +20,14 @@ import pyarrow.compute as pc
 
 from stages import disk, seeds, tables
 from stages.categorize import majority
-from stages.categorize.analysis import Settings, analysis, budgets, plain
-from stages.categorize.counts import Counts
+from stages.categorize.aggregates import budgets
+from stages.categorize.analysis import analysis, plain
+from stages.categorize.counts import ROLES, Counts
 from stages.categorize.statistics import Ints, Reals, Truths
-from stages.categorize.statistics.resampling import Weights, interval, weights
+from stages.categorize.statistics.resampling import Settings, Weights, interval
 from stages.params import Params
 
-ROLES = ("base", "rlvr")
+ROOM = Path(__file__).parent
 # maj@k of each problem at the powers of two up to k and at k itself, by (model, data set, k) and problem.
 Majorities = Mapping[tuple[str, str, int], Mapping[str, list[float]]]
 # What is said of a pair and a group of its problems.
@@ -37,14 +39,9 @@ def write(params: Params, support: pa.Table, majorities: Majorities) -> Analyses
     found = {}
     for pair in params.run.pairs:
         rows = support.filter(pc.equal(support["pair"], pair))
-        found[pair] = analyses(rows, settings(params), params.models_of(pair), majorities)
+        found[pair] = analyses(rows, Settings.of(params), params.models_of(pair), majorities)
         disk.write(tables.analysis_path(pair), json.dumps(found[pair], indent=1, allow_nan=False) + "\n")
     return found
-
-
-def settings(params: Params) -> Settings:
-    chosen = params.categorize
-    return Settings(confidence=chosen.confidence, resamples=chosen.bootstrap, seed=chosen.seed)
 
 
 def analyses(
@@ -73,7 +70,7 @@ def beyond_counts(rows: pa.Table, chosen: Settings, models: tuple[str, str], maj
     """What counts alone don't tell of a group."""
     k = rows["k"].to_numpy()
     at = budgets(k)
-    drawn = weights(rows.num_rows, chosen.resamples, chosen.seed)
+    drawn = chosen.drawn(rows.num_rows)
 
     def curve(columns: Callable[[str, str], Reals]) -> dict[str, dict[int, Any]]:
         return {
@@ -113,8 +110,6 @@ def majority_columns(rows: pa.Table, model: str, at: tuple[int, ...], majorities
 
 def majorities(connection: duckdb.DuckDBPyConnection, wanted: pa.Table, seed: int) -> Majorities:
     """maj@k of every problem that has all its samples, for the models of a plan."""
-    from stages.categorize import ROOM
-
     connection.register("plan", wanted)
     votes = tables.query(connection, ROOM / "ballots.sql")
     found: dict[tuple[str, str, int], dict[str, list[float]]] = {}

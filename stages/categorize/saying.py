@@ -1,10 +1,11 @@
-"""What `leash compare` prints for people: the sentence first, then short aligned tables."""
+"""What `leash compare` prints for people: the sentence first, then short aligned tables. Other sentences and tables of
+Leash are made of the same words (`count`, `number`, `table`)."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from stages.categorize.statistics.ratios import RANGE
+from stages.categorize.statistics.ratios import RATIOS
 
 Plain = dict[str, Any]
 BLANK = "–"
@@ -21,10 +22,10 @@ def headline(found: Plain) -> str:
     came, went = test["E"], test["S"]
     sure = test["p_value"] < 1 - found["confidence"]
     change = _change(came, went, sure)
-    said = f"{change}: {_count(came, 'problem')} came into support and {went} left it, of {found['problems']:,}"
+    said = f"{change}: {count(came, 'problem')} came into support and {went} left it, of {found['problems']:,}"
     said += f" (exact McNemar p = {test['p_value']:.2g})."
     if floor["k"] is not None and floor["base"]["E"] is not None:
-        at = f"at k = {_number(floor['k'])}"
+        at = f"at k = {number(floor['k'])}"
         said += f" Had nothing changed, {floor['base']['E']:.1f} would come and as many leave {at}, "
         said += f"where {floor['pair']['E']:.1f} come and {floor['pair']['S']:.1f} leave."
     return said
@@ -37,10 +38,10 @@ def _change(came: int, went: int, sure: bool) -> str:
 
 
 def categories(found: Plain) -> str:
-    head = f"k = {_number(found['k'])}, {_count(found['problems'], 'problem')}"
+    head = f"k = {number(found['k'])}, {count(found['problems'], 'problem')}"
     tested = found["tested"]
     rows = [
-        [f"epsilon = {_number(found['epsilon'])}", *(_counted(found["categories"][name]) for name in "PESO"), ""],
+        [f"epsilon = {number(found['epsilon'])}", *(_counted(found["categories"][name]) for name in "PESO"), ""],
         ["epsilon = 0", *(_counted(found["any_hit"]["categories"][name]) for name in "PESO"), ""],
         ["tested", *(str(tested[name]) for name in "PESO"), f"{tested['undetermined']} undetermined"],
     ]
@@ -51,10 +52,10 @@ def categories(found: Plain) -> str:
 
 def ratios(found: Plain) -> str:
     level = f"{found['confidence']:.0%} over problems"
-    floor = f"no change (k = {_number(found['noise_floor']['k'])})"
-    head = ["", "value", level, "and samples", f"pair (k = {_number(found['noise_floor']['k'])})", floor]
+    floor = f"no change (k = {number(found['noise_floor']['k'])})"
+    head = ["", "value", level, "and samples", f"pair (k = {number(found['noise_floor']['k'])})", floor]
     rows = []
-    for name in RANGE:
+    for name in RATIOS:
         one, base, pair = found[name], found["noise_floor"]["base"][name], found["noise_floor"]["pair"][name]
         samples = _between(one["low_samples"], one["high_samples"])
         middle = [_real(one["value"]), _between(one["low"], one["high"]), samples]
@@ -95,7 +96,7 @@ def notes(found: Plain) -> list[str]:
             "expected at k; the tests and the tilt are of all samples."
         )
     if found["uncategorized"]:
-        which = _count(found["uncategorized"], "problem")
+        which = count(found["uncategorized"], "problem")
         said.append(f"{which} with fewer than k samples of a model: not categorized, and pass@k is null beyond them.")
     return said
 
@@ -126,13 +127,15 @@ def _counted(value: float) -> str:
     return str(value) if isinstance(value, int) else f"{value:.1f}"
 
 
-def _number(value: Any) -> str:
+def number(value: Any) -> str:
+    """One k or epsilon, or the least and the most of several."""
     if value is None:
         return BLANK
     if isinstance(value, list):
-        return " to ".join(_number(end) for end in value)
+        return " to ".join(number(end) for end in value)
     return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
 
 
-def _count(number: int, of: str) -> str:
+def count(number: int, of: str) -> str:
+    """For instance: 1,024 problems."""
     return f"{number:,} {of}{'' if number == 1 else 's'}"

@@ -17,14 +17,14 @@ import pyarrow.compute as pc
 
 from stages import tables
 from stages.categorize.analysis import analysis
-from stages.categorize.counts import Counts
-from stages.categorize.groups import Analyses, groups, settings
+from stages.categorize.counts import ROLES, Counts
+from stages.categorize.groups import Analyses, groups
+from stages.categorize.statistics.ratios import RATIOS
+from stages.categorize.statistics.resampling import Settings
 from stages.params import Params
 
 TRAJECTORY = tables.DATA / "analysis" / "trajectory.parquet"
 PAIRED = tables.DATA / "analysis" / "paired.parquet"
-RATIOS = ("SRR", "NDR", "SDS", "NSCR")
-ROLES = ("base", "rlvr")
 ENDS = {"": "value", "_low": "low", "_high": "high"}
 # What `floored` makes: the ratios with their intervals; then, at half of k, the pair's and the base's against itself.
 FLOORED = pa.schema(
@@ -46,16 +46,14 @@ RIVALS = pa.schema(
 )
 
 
-def plan(params: Params) -> pa.Table:
-    """Every pair, and every two trained models that are compared, at the largest k that all pairs have."""
-    from stages.categorize import planned
-
+def models(params: Params) -> dict[str, tuple[str, str]]:
+    """The two models of every pair, and every two trained ones that are compared."""
     pairs = {pair: params.models_of(pair) for pair in params.run.pairs}
-    rivals = {name: (params.pairs[a].rlvr, params.pairs[b].rlvr) for name, (a, b) in compared(params).items()}
-    return planned(params, {**pairs, **rivals}, common_k(params))
+    return pairs | {name: (params.pairs[a].rlvr, params.pairs[b].rlvr) for name, (a, b) in compared(params).items()}
 
 
 def common_k(params: Params) -> int:
+    """The largest k that all pairs have."""
     return min(params.pair_k(pair, dataset) for pair in params.run.pairs for dataset in params.run.datasets)
 
 
@@ -71,16 +69,22 @@ def compared(params: Params) -> dict[str, tuple[str, str]]:
 
 
 def _compared(params: Params) -> Iterator[tuple[str, str]]:
+    for of_base in trainings(params):
+        for training in of_base:
+            yield from pairwise(training)
+        yield from combinations([training[-1] for training in of_base], 2)
+
+
+def trainings(params: Params) -> Iterator[list[list[str]]]:
+    """For each base its trainings, each as its pairs in order."""
     for base in dict.fromkeys(params.pairs[pair].base for pair in params.run.pairs):
         mine = [pair for pair in in_order(params) if params.pairs[pair].base == base]
-        trainings = [list(pairs) for _, pairs in groupby(mine, key=lambda pair: params.pairs[pair].training)]
-        for training in trainings:
-            yield from pairwise(training)
-        yield from combinations([training[-1] for training in trainings], 2)
+        yield [list(pairs) for _, pairs in groupby(mine, key=lambda pair: params.pairs[pair].training)]
 
 
 def write(params: Params, support: pa.Table, known: Analyses) -> None:
-    """Write both tables from the support of `plan`; `known` is what was said of every pair at its own k."""
+    """Write both tables from the support of all `models` at `common_k`; `known` is what was said of every pair at its
+    own k."""
     k = common_k(params)
     trajectory = tables.table(list(_steps(params, support, k, known)), steps(k))
     tables.write(TRAJECTORY, trajectory, trajectory.schema)
@@ -109,7 +113,7 @@ def _steps(params: Params, support: pa.Table, k: int, known: Analyses) -> Iterat
         for group, mask in groups(rows).items():
             if mask.any():
                 found = known[pair][group]
-                at_k = found if found["k"] == k else analysis(counts.where(mask), settings(params))
+                at_k = found if found["k"] == k else analysis(counts.where(mask), Settings.of(params))
                 yield {**about, "dataset": group, **_step(k, at_k)}
 
 
@@ -134,7 +138,7 @@ def floored(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _analysis(params: Params, support: pa.Table, name: str) -> dict[str, Any]:
-    return analysis(Counts.from_table(support.filter(pc.equal(support["pair"], name))), settings(params))
+    return analysis(Counts.from_table(support.filter(pc.equal(support["pair"], name))), Settings.of(params))
 
 
 def _rivals(first: str, second: str, k: int, found: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,12 +20,13 @@ import duckdb
 import pyarrow as pa
 
 from stages import tables
+from stages.categorize.statistics.resampling import Settings
 from stages.entropy import groups
 from stages.entropy.saying import sentence
 from stages.models import weights
 from stages.params import Params
 from stages.prompts import asked
-from stages.scoring import Job, Reading, Trace, crew_for, keep_scores, leave_empty, need_texts, scorable
+from stages.scoring import Job, Reading, Trace, crew_for, keep_scores, leave_empty, need_texts, pairs_of, scorable
 
 __all__ = ["decoupling", "intervals", "profile", "run", "sentence", "summary"]
 
@@ -40,7 +41,7 @@ ANY = pa.schema([])
 
 def run(params: Params) -> tuple[int, list[str]]:
     """Score what is not scored yet; return how many samples that were, and sentences on what could not be measured."""
-    need_texts(params, scorable(params))
+    need_texts(scorable(params))
     connection = tables.database(params, only=("completions", "verdicts"))
     jobs = [job(params, connection, model, dataset) for model, dataset in scorable(params)]
     asked_for = reading(params)
@@ -84,17 +85,15 @@ def in_halves(connection: duckdb.DuckDBPyConnection, samples: int) -> pa.Table:
 def compare(params: Params, connection: duckdb.DuckDBPyConnection) -> None:
     """Write the profile of every model, its measures with their intervals and floors, and the changes of every pair."""
     tables.keep(connection, "measured", ROOM / "measured.sql")
-    pairs = [
-        dict(zip(("pair", "base", "rlvr"), (pair, *params.models_of(pair)), strict=True)) for pair in params.run.pairs
-    ]
-    connection.register("pairs", pa.Table.from_pylist(pairs))
+    pairs = pairs_of(params)
+    connection.register("pairs", pairs)
     profiles = tables.query(connection, ROOM / "profile.sql")
     tables.write(PROFILE, profiles, profiles.schema)
-    chosen = groups.settings(params)
+    chosen = Settings.of(params)
     floors = tables.query(connection, ROOM / "floors.sql", {"half": params.entropy.samples // 2})
     measures = groups.intervals(connection.table("measured").to_arrow_table(), floors, chosen)
     tables.write(INTERVALS, tables.table(measures, groups.INTERVALS), groups.INTERVALS)
-    changes = groups.decoupling(tables.query(connection, ROOM / "changes.sql"), pairs, chosen)
+    changes = groups.decoupling(tables.query(connection, ROOM / "changes.sql"), pairs.to_pylist(), chosen)
     tables.write(DECOUPLING, tables.table(changes, groups.DECOUPLING), groups.DECOUPLING)
 
 

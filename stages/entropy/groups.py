@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -21,11 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stages.categorize.statistics.arrays import Reals, Truths
-from stages.categorize.statistics.resampling import Estimate, Weights, weights
+from stages.categorize.statistics.resampling import Estimate, Settings, Weights
 from stages.entropy.statistics import mean, share, spearman
-from stages.params import Params
+from stages.tables import INT, REAL, TEXT
 
-REAL, TEXT, INT = pa.float64(), pa.string(), pa.int32()
 MEASURES: dict[str, Callable[[Reals, Weights, float], Estimate]] = {
     "average": share,
     "tokens": partial(mean, least=0),
@@ -54,23 +52,6 @@ DECOUPLING = pa.schema(
         *(pa.field(f"{name}{end}", REAL) for name in ESTIMATES for end in ("", "_low", "_high")),
     ]
 )
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How sure an interval is, the resamples it is made of, and their seed."""
-
-    confidence: float = 0.95
-    resamples: int = 1000
-    seed: int = 0
-
-    def drawn(self, problems: int) -> Weights:
-        return weights(problems, self.resamples, self.seed)
-
-
-def settings(params: Params) -> Settings:
-    chosen = params.categorize
-    return Settings(chosen.confidence, chosen.bootstrap, chosen.seed)
 
 
 def intervals(measured: pa.Table, floors: pa.Table, chosen: Settings) -> list[dict[str, Any]]:
@@ -115,7 +96,10 @@ def moved(part: pa.Table, chosen: Settings) -> dict[str, Any]:
     found["spearman"] = spearman(token, answer, drawn, sure)
     found["token_up_answer_down"] = share(both(token > 0, answer < 0, token), drawn, sure)
     found["token_down_answer_up"] = share(both(token < 0, answer > 0, token), drawn, sure)
-    return {"compared": int(used.sum()), **flat(found)}
+    row: dict[str, Any] = {"compared": int(used.sum())}
+    for name, one in found.items():
+        row |= one.columns(name)
+    return row
 
 
 def compared(token: Reals, answer: Reals) -> Truths:
@@ -128,15 +112,6 @@ def compared(token: Reals, answer: Reals) -> Truths:
 def both(one: Truths, other: Truths, known: Reals) -> Reals:
     """1 where both hold, 0 where not, NaN where it is not known."""
     return np.where(np.isnan(known), math.nan, one & other)
-
-
-def flat(found: dict[str, Estimate]) -> dict[str, float | None]:
-    """Estimates as columns."""
-    return {
-        f"{name}{end}": value
-        for name, one in found.items()
-        for end, value in (("", one.value), ("_low", one.low), ("_high", one.high))
-    }
 
 
 def reals(rows: pa.Table, name: str) -> Reals:

@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from stages.categorize.statistics.arrays import Ints, Reals
-from stages.categorize.statistics.resampling import Estimate, Weights, interval, spread
+from stages.categorize.statistics.resampling import Estimate, Weights, estimated, spread
 
 FEW = 10  # problems below which a rank correlation has no interval: by luck alone they may be in perfect order
 
@@ -31,7 +31,7 @@ def mean(
     if len(values) == 1:
         return Estimate(value)
     draws = value + (drawn.problems @ (values - value) / drawn.problems.sum(axis=1)) * spread(len(values), confidence)
-    return _estimate(value, np.clip(draws, least, most), confidence)
+    return estimated(value, np.clip(draws, least, most), confidence)
 
 
 def share(values: Reals, drawn: Weights, confidence: float) -> Estimate:
@@ -40,7 +40,7 @@ def share(values: Reals, drawn: Weights, confidence: float) -> Estimate:
     if len(values) == 0 or np.isnan(values).any():
         return Estimate()
     draws = (drawn.problems @ values + drawn.quarters[:, :2].sum(axis=1)) / drawn.size
-    return _estimate(float(values.mean()), draws, confidence)
+    return estimated(float(values.mean()), draws, confidence)
 
 
 def spearman(one: Reals, other: Reals, drawn: Weights, confidence: float) -> Estimate:
@@ -51,7 +51,7 @@ def spearman(one: Reals, other: Reals, drawn: Weights, confidence: float) -> Est
     if len(one) < FEW:
         return Estimate(value)
     centre, draws = np.arctanh(_inside(value)), np.arctanh(_inside(_correlations(drawn.problems, one, other)))
-    return _estimate(value, np.tanh(centre + (draws - centre) * spread(len(one), confidence)), confidence)
+    return estimated(value, np.tanh(centre + (draws - centre) * spread(len(one), confidence)), confidence)
 
 
 def _correlations(weights: Reals, one: Reals, other: Reals) -> Reals:
@@ -78,8 +78,3 @@ def _ranks(weights: Reals, values: Reals) -> Reals:
 def _inside(correlation: Reals | float) -> Reals:
     """A correlation that has a finite arctanh."""
     return np.clip(correlation, -1 + 1e-12, 1 - 1e-12)
-
-
-def _estimate(value: float, draws: Reals, confidence: float) -> Estimate:
-    low, high = interval(np.asarray(value), draws, confidence)
-    return Estimate(value, float(low), float(high))

@@ -37,7 +37,7 @@ def run(params: Params) -> tuple[int, list[str]]:
     if "completion" not in params.categorize.units:
         _leave(params)
         return 0, []
-    need_texts(params, product(params.run.models, params.run.datasets))
+    need_texts(product(params.run.models, params.run.datasets))
     connection = tables.database(params, only=["completions", "verdicts"])
     covered = coverage(connection)
     reading = Reading(params.mass.engine, temperature=params.sample.temperature, top_p=params.sample.top_p)

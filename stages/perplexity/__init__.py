@@ -26,14 +26,14 @@ from stages.params import Params
 from stages.perplexity import references, tabling
 from stages.perplexity.references import Reference
 from stages.prompts import asked
-from stages.scoring import Job, Reading, Trace, crew_for, keep_scores, leave_empty, need_texts, scorable
+from stages.scoring import Job, Reading, Trace, crew_for, keep_scores, leave_empty, need_texts, pairs_of, scorable
 
 ROOM = Path(__file__).parent
 
 
 def run(params: Params) -> tuple[int, list[str]]:
     """Score what is not scored yet; return how many traces that were, and sentences on what could not be scored."""
-    need_texts(params, scorable(params))
+    need_texts(scorable(params))
     connection = tables.database(params, only=["completions", "verdicts"])
     filed, strangers = references.from_files(params)
     jobs = [
@@ -91,8 +91,7 @@ def scores(params: Params, *beside: str) -> duckdb.DuckDBPyConnection:
     for model, dataset in product(params.run.models, params.run.datasets):
         tables.opened(tables.perplexity_path(model, dataset), tables.PERPLEXITY, "leash perplexity")
     connection = tables.database(params, only=["perplexity", *beside])
-    pairs = [{"pair": p, "base": params.pairs[p].base, "rlvr": params.pairs[p].rlvr} for p in params.run.pairs]
-    connection.register("pairs", pa.Table.from_pylist(pairs))
+    connection.register("pairs", pairs_of(params))
     return connection
 
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stages.categorize.statistics import Ints, Reals, Truths
-from stages.categorize.statistics.resampling import Estimate, interval, spread
+from stages.categorize.statistics.resampling import Estimate, estimated, spread
 from stages.seeds import stream
 
 FEWEST = 2  # problems that an interval is made of
@@ -84,8 +84,7 @@ class Resamples:
             others = np.exp(centre + (others - centre) * spread(problems, self.confidence))
         else:
             others = value + (others - value) * spread(problems, self.confidence)
-        low, high = interval(np.array(value), others, self.confidence)
-        return Estimate(value, float(low), float(high))
+        return estimated(value, others, self.confidence)
 
 
 def resamples(problems: int, number: int, confidence: float, *names: str | int) -> Resamples:

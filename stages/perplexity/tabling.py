@@ -85,8 +85,8 @@ def _perplexities(traces: Traces, drawn: Resamples) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for role in ("base", "rlvr"):
         nll = getattr(traces, role)
-        found |= _named(f"perplexity_{role}", statistics.perplexity(traces, nll, drawn))
-        found |= _named(f"mean_perplexity_{role}", statistics.mean_perplexity(traces, nll, drawn))
+        found |= statistics.perplexity(traces, nll, drawn).columns(f"perplexity_{role}")
+        found |= statistics.mean_perplexity(traces, nll, drawn).columns(f"mean_perplexity_{role}")
     size = {"problems": traces.problems, "traces": len(traces.problem), "length": int(traces.length.sum())}
     return {**size, **found}
 
@@ -101,12 +101,8 @@ def _changes(traces: Traces, control: Traces, drawn: Resamples) -> dict[str, Any
     }
     found: dict[str, Any] = {"problems": traces.problems, "control_problems": control.problems}
     for name, estimate in estimates.items():
-        found |= _named(name, estimate)
+        found |= estimate.columns(name)
     return found
-
-
-def _named(name: str, estimate: Estimate) -> dict[str, Any]:
-    return {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
 
 
 def _lists(rows: pa.Table, *names: str) -> list[list[Any]]:

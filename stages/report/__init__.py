@@ -23,6 +23,7 @@ from stages.categorize import saying, several
 from stages.errors import LeashError
 from stages.params import Params
 from stages.report import contents, figures, lines, page, plots, write
+from stages.report.cells import shown
 from stages.report.page import content
 from stages.report.provenance import provenance
 from stages.report.verdict import verdict
@@ -193,9 +194,9 @@ def _row(pair: str, numbers: dict[str, Any]) -> list[str]:
     """A pair's row of the headline."""
     net = numbers.get("intervals", {}).get("NSCR", {})
     between = f"({net['low']:+.3f} to {net['high']:+.3f})" if net.get("low") is not None else ""
-    passes = [" → ".join(write.shown(_pass(numbers, role, at)) for role in ROLES) for at in "1k"]
+    passes = [" → ".join(shown(_pass(numbers, role, at)) for role in ROLES) for at in "1k"]
     counts = [f"{numbers[name]:,}" for name in ("k", *"PESO")]
-    ratios = [write.shown(numbers[name]) for name in ("SRR", "NDR", "NSCR")]
+    ratios = [shown(numbers[name]) for name in ("SRR", "NDR", "NSCR")]
     return [pair, *counts, *ratios, between, *passes]
 
 

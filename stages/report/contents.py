@@ -6,7 +6,6 @@ The column `source` is `here` or `paper`. An estimate has the columns X, X_low a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,6 +13,8 @@ import pyarrow.compute as pc
 
 from stages import tables
 from stages.categorize import several
+from stages.categorize.counts import ROLES
+from stages.categorize.statistics.ratios import RATIOS
 from stages.entropy.groups import MEASURES
 from stages.params import Params
 from stages.report import published
@@ -29,7 +30,7 @@ Analysis = Mapping[str, Any]
 
 ABOUT = {"source": TEXT, "k": INT, "k_most": INT, "epsilon": REAL, "epsilon_most": REAL}
 COUNTS = dict.fromkeys(("problems", *"PESO"), INT)
-CURVES = {f"{role}_pass@{k}{end}": REAL for k in "1k" for role in several.ROLES for end in several.ENDS}
+CURVES = {f"{role}_pass@{k}{end}": REAL for k in "1k" for role in ROLES for end in several.ENDS}
 AFTER = {"p_value": REAL, "E_tested": INT, "S_tested": INT, "short": INT, "note": TEXT}
 BY_DOMAIN = pa.schema([*pa.schema({"pair": TEXT, "domain": TEXT, **ABOUT, **COUNTS}), *several.FLOORED, *AFTER.items()])
 BY_DATASET = pa.schema(
@@ -86,7 +87,7 @@ def by_dataset(params: Params, results: Results) -> Iterator[Row]:
 def passes(found: Analysis) -> Row:
     """pass@1 and pass@k of both models on a data set."""
     at = {"1": "1", "k": str(found["k"])}
-    curves = {f"{role}_pass@{name}": found["pass_at_k"][role][k] for name, k in at.items() for role in several.ROLES}
+    curves = {f"{role}_pass@{name}": found["pass_at_k"][role][k] for name, k in at.items() for role in ROLES}
     return several.estimates(curves)
 
 
@@ -98,7 +99,7 @@ def _ours(found: Analysis, tested: Row) -> list[Row]:
     rest = {"p_value": found["mcnemar"]["p_value"], **tested}
     chosen = {**about, **epsilon, **found["categories"], **several.floored(found), **rest}
     any_hit = found["any_hit"]
-    ratios = several.estimates({name: any_hit[name] for name in several.RATIOS})
+    ratios = several.estimates({name: any_hit[name] for name in RATIOS})
     return [
         chosen,
         *([{**about, "epsilon": 0.0, **any_hit["categories"], **ratios}] if epsilon["epsilon_most"] else []),
@@ -138,17 +139,9 @@ def trajectory(params: Params, steps: pa.Table) -> pa.Table:
 
 def trainings(params: Params, steps: pa.Table) -> pa.Table:
     """The last pair of each training of a base that has several."""
-    last = pc.is_in(steps["pair"], pa.array([pair for ends in _ends_of_trainings(params) for pair in ends], TEXT))
-    return _at_one_k(params, steps.filter(last), published.of_training)
-
-
-def _ends_of_trainings(params: Params) -> Iterator[list[str]]:
-    """For each base with several trainings, the last pair of each."""
-    for base in dict.fromkeys(params.pairs[pair].base for pair in params.run.pairs):
-        mine = [pair for pair in several.in_order(params) if params.pairs[pair].base == base]
-        ends = [list(pairs)[-1] for _, pairs in groupby(mine, key=lambda pair: params.pairs[pair].training)]
-        if len(ends) > 1:
-            yield ends
+    rivals = (of_base for of_base in several.trainings(params) if len(of_base) > 1)
+    last = pa.array([training[-1] for of_base in rivals for training in of_base], TEXT)
+    return _at_one_k(params, steps.filter(pc.is_in(steps["pair"], last)), published.of_training)
 
 
 def _at_one_k(params: Params, steps: pa.Table, theirs: Callable[[Params, str, str], Row | None]) -> pa.Table:

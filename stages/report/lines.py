@@ -1,7 +1,6 @@
 """How sure the numbers are: intervals, noise floors and the tilt test, as rows and as sentences.
 
-`sureness` picks from an analysis what `metrics.json` keeps; `said` puts that into sentences, for the headline and the
-page alike.
+`sureness` picks from an analysis what `metrics.json` keeps; `said` puts that into sentences, for the page.
 """
 
 from __future__ import annotations
@@ -11,12 +10,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from stages.categorize.counts import ROLES
+from stages.categorize.statistics.ratios import RATIOS
 from stages.entropy.saying import sentence as entropy_sentence
 from stages.params import Params
 from stages.perplexity.saying import sentence as perplexity_sentence
-from stages.report.write import shown
+from stages.report.cells import shown
 
-RATIOS = ("SRR", "NDR", "SDS", "NSCR")
 SAID = ("SRR", "NDR", "NSCR")
 NAMES = 8  # problems that a sentence names
 CURVES = pa.schema(
@@ -55,7 +55,7 @@ def sureness(found: Analysis | None) -> dict[str, Any]:
         },
         "crossing": {name: crossing[name] for name in ("value", "low", "high")},
         "tilt": _tilt(tilt),
-        "not_above_guessing": {role: len(found["guess_floor"][role]["not_above"]) for role in ("base", "rlvr")},
+        "not_above_guessing": {role: len(found["guess_floor"][role]["not_above"]) for role in ROLES},
     }
 
 

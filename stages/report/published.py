@@ -17,7 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from stages.categorize.statistics.ratios import RANGE, ratios
+from stages.categorize.counts import ROLES
+from stages.categorize.statistics.ratios import RATIOS, ratios
 from stages.params import Dataset, Model, Params
 
 ROOM = Path(__file__).parent
@@ -66,7 +67,6 @@ FAMILIES = MATH | {
 CUTS = {"size", "seed", "tasks", "release", "since", "until"}  # with these a family is another set of problems
 DOMAINS, TRAININGS, STEPS = "1", "3", "4"  # tables
 ELSEWHERE = (DOMAINS, TRAININGS, STEPS)  # the others are those of single data sets
-ROLES = ("base", "rlvr")
 AGGREGATES = ("Math", "Non-Math", "Overall")
 
 OWN_RUN = "the paper's own training of this base, whose weights are not public"
@@ -139,7 +139,7 @@ def slips(row: Printed) -> Row:
     """The ratios that are printed otherwise than their counts give, at the digits that are printed: as they are by the
     counts."""
     counted = {name: float(value) for name, value in ratios(*(int(row[letter]) for letter in "PES")).items()}
-    digits = {name: len(row[name].partition(".")[2]) for name in RANGE}
+    digits = {name: len(row[name].partition(".")[2]) for name in RATIOS}
     return {name: x for name, x in counted.items() if abs(x - float(row[name])) > 0.5 * 10 ** -digits[name] + 1e-12}
 
 
@@ -190,7 +190,7 @@ def _row(row: Printed, *remarks: str) -> Row:
         "problems": sum(counts.values()),
         **counts,
         **passes,
-        **{name: float(row[name]) for name in RANGE},
+        **{name: float(row[name]) for name in RATIOS},
         "note": "; ".join(notes) or None,
     }
 

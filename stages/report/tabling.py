@@ -7,10 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stages.report.cells import cells
-
-__all__ = ["TABLES", "Table", "cells"]
-
 FLOOR = (
     "The floor is what the base gives against itself, no change at all, at half of its samples; what the pair gives at "
     "as many stands beside it."

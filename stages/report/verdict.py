@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from stages.categorize.saying import count, number
+
 Analysis = Mapping[str, Any]
 
 
@@ -28,10 +30,10 @@ def headline(found: Analysis, base: str, trained: str) -> str:
     came, went, kept = (found["categories"][name] for name in "ESP")
     problems = found["problems"] - found["uncategorized"]
     if not came + went + kept:
-        return f"Neither {trained} nor {base} reaches any of {_plural(problems, 'problem')} ({_setting(found)})."
+        return f"Neither {trained} nor {base} reaches any of {count(problems, 'problem')} ({_setting(found)})."
     change = f"{_plain(came)} became reachable and {_plain(went)} {_were(went)} lost"
     if not came + went:
-        return f"{trained} and {base} reach the same {_plain(kept)} of {_plural(problems, 'problem')}: {change}" + (
+        return f"{trained} and {base} reach the same {_plain(kept)} of {count(problems, 'problem')}: {change}" + (
             f" ({_setting(found)}); the net may be anything from {_range(found['NSCR'])}."
         )
     net = f"net {_share(found['NSCR']['value'])} of those either reaches ({_interval(found)})"
@@ -56,14 +58,14 @@ def against_noise(found: Analysis, base: str) -> str:
     known. Nothing where there are neither."""
     floor = found["noise_floor"]
     there = {"gains": found["categories"]["E"], "losses": found["categories"]["S"]}
-    asked = [what for what, number in there.items() if number]
+    asked = [what for what, problems in there.items() if problems]
     if not asked:
         return ""
     if not comparable(floor):
         why = "one sample a problem can't be halved" if floor["k"] is None else "sampling stopped early"
         return f"The data can't tell how many {_and(asked)} luck alone would give: {why}."
     sure = [what for what in asked if beyond_noise(found, what)]
-    seen = f"with {_number(floor['k'])} samples {floor['pair']['E']:.1f} come and {floor['pair']['S']:.1f} go"
+    seen = f"with {number(floor['k'])} samples {floor['pair']['E']:.1f} come and {floor['pair']['S']:.1f} go"
     luck = f"where {base} against itself has {floor['base']['E']:.1f} each way"
     return f"{_sureness(asked, sure)}: {seen}, {luck}."
 
@@ -109,7 +111,7 @@ def first_try(found: Analysis, trained: str) -> str:
 def left_out(found: Analysis) -> str:
     """What the other sentences are not about."""
     few = found["uncategorized"]
-    return f"{_plural(few, 'problem')} with too few samples {_were(few)} left out." if few else ""
+    return f"{count(few, 'problem')} with too few samples {_were(few)} left out." if few else ""
 
 
 def _nothing(found: Analysis | None, base: str, trained: str) -> str:
@@ -120,7 +122,7 @@ def _nothing(found: Analysis | None, base: str, trained: str) -> str:
 
 
 def _setting(found: Analysis) -> str:
-    return f"k = {_number(found['k'])}, ε = {_number(found['epsilon'])}"
+    return f"k = {number(found['k'])}, ε = {number(found['epsilon'])}"
 
 
 def _interval(found: Analysis) -> str:
@@ -139,26 +141,15 @@ def _share(value: float) -> str:
     return f"{percent:+.1f}%".replace("-", "−") if percent else "0%"
 
 
-def _number(value: Any) -> str:
-    """One k or epsilon, or the least and the most of several."""
-    if isinstance(value, list):
-        return " to ".join(_number(end) for end in value)
-    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
-
-
-def _plain(count: float) -> str:
+def _plain(counted: float) -> str:
     """A count; of expected ones, which need not be whole, the first decimal."""
-    if not count:
+    if not counted:
         return "none"
-    return f"{count:,}" if isinstance(count, int) else f"{count:,.1f}"
+    return f"{counted:,}" if isinstance(counted, int) else f"{counted:,.1f}"
 
 
-def _were(count: float) -> str:
-    return "was" if count in (0, 1) else "were"
-
-
-def _plural(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+def _were(counted: float) -> str:
+    return "was" if counted in (0, 1) else "were"
 
 
 def _and(words: list[str]) -> str:

@@ -9,9 +9,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from stages import disk
-from stages.report.cells import cells, columns, shown
-
-__all__ = ["csv", "markdown", "rounded", "shown", "table"]
+from stages.report.cells import cells, columns
 
 
 def table(path: Path, content: pa.Table) -> None:

@@ -217,7 +217,13 @@ def scorable(params: Params) -> list[tuple[str, str]]:
     return [(model, dataset) for model in models for dataset in datasets]
 
 
-def need_texts(params: Params, runs: Iterable[tuple[str, str]]) -> None:
+def pairs_of(params: Params) -> pa.Table:
+    """Each pair with its two models, for queries that compare them."""
+    both = ((pair, *params.models_of(pair)) for pair in params.run.pairs)
+    return pa.Table.from_pylist([{"pair": pair, "base": base, "rlvr": rlvr} for pair, base, rlvr in both])
+
+
+def need_texts(runs: Iterable[tuple[str, str]]) -> None:
     """Refuse to go on without the completions of some models on some data sets, or with damaged ones."""
     for model, dataset in runs:
         shards = tables.shards(tables.completions_folder(model, dataset))

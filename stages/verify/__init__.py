@@ -25,7 +25,7 @@ from stages.errors import LeashError
 from stages.params import Params, Verify
 from stages.progress import Progress
 from stages.verify import graders, grading, pool
-from stages.verify.distinct import Distinct, joined
+from stages.verify.distinct import ENCODED, Distinct, joined
 from stages.verify.graders import Asked, Grade, unanswered
 from stages.work import crew, spread
 
@@ -35,7 +35,6 @@ REMEMBERED = 100_000  # answers whose grades are kept while sampling
 ROWS = 1024  # completions whose text is in memory at a time
 NOT_GRADING = {"audit.py", "recheck.py", "lines.py"}  # code of this room that no verdict depends on
 
-ENCODED = pa.dictionary(pa.int32(), pa.large_string())
 EXTRACTED = pa.schema(
     [
         pa.field("problem_id", ENCODED),
@@ -66,7 +65,7 @@ def run(params: Params, model: str, dataset: str) -> int:
 
     found = extracted_from(params, {name: p["grader"] for name, p in problems.items()}, stale, f"{model} on {dataset}")
     known = [tables.read(verdicts / name, tables.VERDICTS, "leash verify") for name in sorted(fresh)]
-    distinct = Distinct(joined([_encoded(t) for t in [*known, *found.values()]]))
+    distinct = Distinct(joined([*known, *found.values()]))
     remember(distinct, known)
     begin = sum(table.num_rows for table in known)
     for name, table in graded(params, problems, distinct, found, begin, f"grade {model} on {dataset}"):
@@ -218,13 +217,6 @@ def _parts(content: Path | pa.Table) -> Iterator[pa.RecordBatch]:
 def _read(shard: Path) -> pa.Table:
     """A shard's content, which is all that a worker on another machine needs."""
     return tables.read(shard, tables.COMPLETIONS, "leash sample")
-
-
-def _encoded(table: pa.Table) -> pa.Table:
-    columns = {name: table[name] for name in ("problem_id", "answer")}
-    return pa.table(
-        {name: c if c.type == ENCODED else c.cast(pa.large_string()).dictionary_encode() for name, c in columns.items()}
-    )
 
 
 def _meta(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from stages import tables
 from stages.verify.graders import Grade, unanswered
 
+ENCODED = pa.dictionary(pa.int32(), pa.large_string())
+ASKED = ("problem_id", "answer")
 STATUSES = ("ok", "timeout", "error")
 NONE = -1  # in place of a number: there is no answer
 
@@ -24,8 +26,8 @@ class Distinct:
     """Answers by number, and their grades as they come in."""
 
     def __init__(self, rows: pa.Table) -> None:
-        """From a table with the columns problem_id and answer."""
-        problem, answer = (_encoded(rows[name]) for name in ("problem_id", "answer"))
+        """From a table as `joined` makes it."""
+        problem, answer = (_whole(rows[name]) for name in ASKED)
         self._problems, self._texts = problem.dictionary, answer.dictionary
         answered = answer.is_valid().to_numpy(zero_copy_only=False)
         codes = _indices(problem).astype(np.int64) * max(len(self._texts), 1) + _indices(answer)
@@ -88,11 +90,16 @@ def without_answer(status: str) -> Grade:
 
 
 def joined(parts: Sequence[pa.Table]) -> pa.Table:
-    """Rows of several tables, with each text once."""
-    return pa.concat_tables(parts).unify_dictionaries()
+    """The problems and answers of several tables, with each text once."""
+    encoded = [{name: _encoded(part[name]) for name in ASKED} for part in parts]
+    return pa.concat_tables([pa.table(columns) for columns in encoded]).unify_dictionaries()
 
 
-def _encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
+def _encoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return column if column.type == ENCODED else column.cast(pa.large_string()).dictionary_encode()
+
+
+def _whole(column: pa.ChunkedArray) -> pa.DictionaryArray:
     combined = column.combine_chunks()
     return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
 

@@ -1,6 +1,6 @@
 """Grading many answers: each once, by whoever does it best.
 
-    for number, grade in grades(params, enumerate(asked), ["math"]): ...
+    for number, grade in grades(params, enumerate(asked), "math"): ...
 
 Grades come as they finish: from a pool of processes on this machine, or from one process beside each worker of a Ray
 cluster. A grader that takes all answers at once (`grade_all`) does so in this process.

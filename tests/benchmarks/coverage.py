@@ -22,12 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 from result import tell
 
-from stages.categorize.aggregates import ROLES, Group, Settings, aggregates
+from stages.categorize.aggregates import Group, aggregates
 from stages.categorize.analysis import analysis
-from stages.categorize.counts import Counts
+from stages.categorize.counts import ROLES, Counts
 from stages.categorize.statistics.columns import of_model
 from stages.categorize.statistics.curves import overtakes
-from stages.categorize.statistics.ratios import RANGE, ratios
+from stages.categorize.statistics.ratios import RATIOS, ratios
+from stages.categorize.statistics.resampling import Settings
 from stages.categorize.statistics.tilt import tilt
 
 Reals = NDArray[np.float64]
@@ -66,7 +67,7 @@ def truths(drawn: np.random.Generator) -> dict[str, float]:
     for label, least in (("epsilon 0", 0), (f"epsilon {EPSILON}", int(EPSILON * K))):
         b, r = (_above(p, least) for p in (base, rlvr))
         whole = ratios((b * r).mean(), ((1 - b) * r).mean(), (b * (1 - r)).mean())
-        found |= {f"{name} {label}": float(whole[name]) for name in RANGE}
+        found |= {f"{name} {label}": float(whole[name]) for name in RATIOS}
     return found
 
 
@@ -86,7 +87,7 @@ def said(values: Mapping[str, Any]) -> dict[str, Any]:
         found[f"difference at {k}"] = values["difference"][k]
     found |= {f"avg {role}": values["avg_at_n"][role] for role in ROLES}
     for label, name in ((f"epsilon {EPSILON}", "chosen"), ("epsilon 0", "any")):
-        found |= {f"{ratio} {label}": values[name][ratio] for ratio in RANGE}
+        found |= {f"{ratio} {label}": values[name][ratio] for ratio in RATIOS}
     return found
 
 

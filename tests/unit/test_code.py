@@ -26,7 +26,7 @@ from stages.verify.graders import code
 from stages.verify.sandbox import inside
 from tests.conftest import ROOT
 
-needs_sandbox = pytest.mark.skipif(not sandbox.available(), reason=str(sandbox.missing()))
+needs_sandbox = pytest.mark.skipif(sandbox.missing() is not None, reason=str(sandbox.missing()))
 SMALL = {"seconds": 1, "memory": 512}
 
 ADD = "a, b = map(int, input().split())\nprint(a + b)"
@@ -629,7 +629,6 @@ def test_the_same_program_gives_the_same_output() -> None:
 
 def test_without_bubblewrap_nothing_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert not sandbox.available()
     assert "apt install bubblewrap" in (code.missing() or "")
     with pytest.raises(LeashError, match="apt install bubblewrap"):
         code.grade(f"open('{tmp_path}/ran', 'w')\n{ADD}", SUMS, {})

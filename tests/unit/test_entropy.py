@@ -16,7 +16,7 @@ from scipy import stats
 
 from stages import entropy, fetch, sample, seeds, tables, verify
 from stages.categorize.statistics.arrays import Reals
-from stages.categorize.statistics.resampling import Estimate, weights
+from stages.categorize.statistics.resampling import Estimate, Settings, weights
 from stages.entropy import groups
 from stages.entropy.statistics import mean, share, spearman
 from stages.errors import LeashError
@@ -265,7 +265,7 @@ def paired(connection: duckdb.DuckDBPyConnection, base: str = "base", rlvr: str 
     pairs = [{"pair": "both", "base": base, "rlvr": rlvr}]
     connection.register("pairs", pa.Table.from_pylist(pairs))
     changes = tables.query(connection, entropy.ROOM / "changes.sql")
-    return groups.decoupling(changes, pairs, groups.Settings(resamples=200))
+    return groups.decoupling(changes, pairs, Settings(resamples=200))
 
 
 def test_changes_of_a_pair_are_those_of_single_problems() -> None:
@@ -304,7 +304,7 @@ def test_problems_are_counted_by_the_way_they_went() -> None:
     moves = {"token_entropy": token, "decoding_entropy": token, "answer_entropy": answer, "answer_entropy_mm": answer}
     changes = pa.table({"pair": ["both"] * 8, "dataset": ["chain"] * 8, **moves})
     pairs = [{"pair": "both", "base": "base", "rlvr": "rlvr"}]
-    row = groups.decoupling(changes, pairs, groups.Settings(resamples=200))[0]
+    row = groups.decoupling(changes, pairs, Settings(resamples=200))[0]
     assert (row["token_up_answer_down"], row["token_down_answer_up"]) == (2 / 8, 1 / 8)
     assert row["token_up_answer_down_low"] < 2 / 8 < row["token_up_answer_down_high"]
     assert row["spearman"] == pytest.approx(stats.spearmanr(token, answer).statistic)
@@ -355,7 +355,7 @@ def test_values_with_intervals_are_those_of_the_summary() -> None:
     connection = connected(all_verdicts(), all_scores())
     summary = {(row["model"], row["dataset"]): row for row in rows_of(connection, "summary")}
     measured = connection.table("measured").to_arrow_table()
-    found = groups.intervals(measured, floors_of(connection), groups.Settings(resamples=200))
+    found = groups.intervals(measured, floors_of(connection), Settings(resamples=200))
     assert {row["measure"] for row in found} == set(rows_of(connection, "summary")[0]) - {
         "model", "dataset", "problems", "samples",
     }  # fmt: skip
@@ -472,7 +472,7 @@ def test_intervals_cover_the_truth_as_often_as_they_say(name: str, truth: float)
 
 
 def pair_row(token: Estimate, answer: Estimate, rank: Estimate, **others: Any) -> dict[str, Any]:
-    found = groups.flat({"token_entropy": token, "answer_entropy_mm": answer, "spearman": rank})
+    found = token.columns("token_entropy") | answer.columns("answer_entropy_mm") | rank.columns("spearman")
     return {"pair": "rlvr", "dataset": "all", "problems": 120, "compared": 120, **found, **others}
 
 

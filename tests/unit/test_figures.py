@@ -116,7 +116,7 @@ def made_up(folder: Path, problems: int, k: int) -> tuple[params.Params, report.
 
 def counted(chosen: params.Params) -> report.Results:
     """What figures need of a run without weights: what is said of each pair and data set."""
-    wanted, level = categorize.plan(chosen), several.plan(chosen)
+    wanted, level = categorize.plan(chosen), categorize.level_plan(chosen)
     with categorize.tallied(chosen, [wanted, level]) as connection:
         support = categorize.problems(connection, chosen, wanted)
         said = groups.write(chosen, support, {})

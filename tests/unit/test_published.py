@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stages import report
-from stages.categorize.statistics.ratios import RANGE, ratios
+from stages.categorize.statistics.ratios import RATIOS, ratios
 
 ROWS = list(csv.DictReader((Path(report.__file__).parent / "published.csv").open(encoding="utf-8")))
 SLIPS = {  # (table, model, data set, step): what is printed otherwise than its counts give
@@ -34,8 +34,8 @@ def otherwise(row: dict[str, str]) -> set[str]:
     """Which ratios are not those of the counts, at the digits that are printed."""
     p, e, s = (int(row[letter]) for letter in "PES")
     found = {ratio: float(value) for ratio, value in ratios(p, e, s).items()}
-    digits = {ratio: len(row[ratio].split(".")[1]) for ratio in RANGE}
-    return {r for r in RANGE if abs(found[r] - float(row[r])) > 0.5 * 10 ** -digits[r] + 1e-12}
+    digits = {ratio: len(row[ratio].split(".")[1]) for ratio in RATIOS}
+    return {r for r in RATIOS if abs(found[r] - float(row[r])) > 0.5 * 10 ** -digits[r] + 1e-12}
 
 
 def test_there_are_178_rows_each_of_its_own() -> None:

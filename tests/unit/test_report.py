@@ -208,10 +208,10 @@ def test_a_run_cut_short_is_reported(project: Params) -> None:
 
 def test_a_problem_without_a_mass_has_its_place_on_the_map() -> None:
     row = {"k": 1024, "mass_base": None, "low_base": 0.01, "high_base": 0.25}
-    assert figures.place(row, "base", floor=0.5 / 1024) == pytest.approx(0.05)
+    assert figures.support.place(row, "base", floor=0.5 / 1024) == pytest.approx(0.05)
     late = {"k": 1024, "mass_base": None, "low_base": 2.5e-5, "high_base": 3.6e-3}
-    assert figures.place(late, "base", floor=0.5 / 1024) == 1 / 1024  # seen once: not where `none seen` is
-    assert figures.place({**row, "mass_base": 0.0, "low_base": 0.0}, "base", floor=0.5 / 1024) == 0.5 / 1024
+    assert figures.support.place(late, "base", floor=0.5 / 1024) == 1 / 1024  # seen once: not where `none seen` is
+    assert figures.support.place({**row, "mass_base": 0.0, "low_base": 0.0}, "base", floor=0.5 / 1024) == 0.5 / 1024
 
 
 def test_the_report_says_how_sure_it_is(finished: Finished, monkeypatch: pytest.MonkeyPatch) -> None:

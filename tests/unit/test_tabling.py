@@ -13,10 +13,11 @@ import pyarrow as pa
 import pytest
 
 from stages import categorize, entropy, mass, params, perplexity, report, tables
-from stages.categorize import several
+from stages.categorize.statistics.ratios import RATIOS
 from stages.params import Params
 from stages.report import contents, published, write
-from stages.report.tabling import TABLES, cells
+from stages.report.cells import cells
+from stages.report.tabling import TABLES
 from tests.conftest import ROOT, small, write_params, yaml
 from tests.unit.test_published import ROWS, SLIPS, name
 from tests.unit.test_report import sampled
@@ -149,10 +150,10 @@ def test_tables_say_what_the_analysis_says(epsilon: float) -> None:
         readings = [found | found["categories"], found["any_hit"] | found["any_hit"]["categories"]]
         for row, reading in zip(ours, readings, strict=False):
             assert [int(row[letter]) for letter in "PESO"] == [reading[letter] for letter in "PESO"]
-            for ratio in several.RATIOS:
+            for ratio in RATIOS:
                 ends = [number(row[f"{ratio}{end}"]) for end in ("", "_low", "_high")]
                 assert ends == pytest.approx([reading[ratio][end] for end in ("value", "low", "high")])
-        for ratio in several.RATIOS:
+        for ratio in RATIOS:
             floor = [number(ours[0][f"{ratio}_{which}"]) for which in ("half", "floor")]
             assert floor == pytest.approx([found["noise_floor"][which][ratio]["value"] for which in ("pair", "base")])
         assert [int(ours[0][key]) for key in ("problems", "half_k")] == [6, 2]

@@ -12,8 +12,8 @@ import pytest
 from stages import fetch, tables
 from stages.errors import LeashError, Stopped
 from stages.params import Params, Verify
-from stages.verify import _encoded, _found, checker, graders, grading, problems_of, run
-from stages.verify.distinct import Distinct, without_answer
+from stages.verify import _found, checker, graders, grading, problems_of, run
+from stages.verify.distinct import Distinct, joined, without_answer
 from stages.verify.extract import extract
 from stages.verify.graders import Asked, unanswered
 
@@ -271,7 +271,7 @@ def test_a_grader_of_ones_own_that_is_not_there_is_a_sentence(project: Params) -
 def test_distinct_answers_are_numbered_as_they_appear() -> None:
     rows = [("p", "b"), ("p", None), ("q", "b"), ("p", "a"), ("p", "b"), ("q", None)]
     names, answers = zip(*rows, strict=True)
-    found = Distinct(_encoded(pa.table({"problem_id": names, "answer": answers})))
+    found = Distinct(joined([pa.table({"problem_id": names, "answer": answers})]))
     assert list(found.numbers) == [0, -1, 1, 2, 0, -1]
     assert [found.asked(i) for i in range(len(found))] == [("p", "b"), ("q", "b"), ("p", "a")]
     assert found.ungraded() == [0, 1, 2]
@@ -283,5 +283,5 @@ def test_distinct_answers_are_numbered_as_they_appear() -> None:
 
 
 def test_no_answer_anywhere() -> None:
-    found = Distinct(_encoded(pa.table({"problem_id": ["p"], "answer": pa.array([None], pa.string())})))
+    found = Distinct(joined([pa.table({"problem_id": ["p"], "answer": pa.array([None], pa.string())})]))
     assert (len(found), list(found.numbers), found.graded_below()) == (0, [-1], 0)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from stages.categorize.statistics.arrays import Ints, Objects, Reals, Truths
 from stages.categorize.statistics.intervals import clopper_pearson, curtailed
-from stages.categorize.statistics.testing import benjamini_hochberg, fisher
+from stages.categorize.statistics.testing import benjamini_hochberg, corrected, fisher
 
 __all__ = [
     "Ints",
@@ -24,6 +24,7 @@ __all__ = [
     "Truths",
     "benjamini_hochberg",
     "clopper_pearson",
+    "corrected",
     "curtailed",
     "fisher",
 ]

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from stages.categorize.statistics.arrays import Objects, Reals, Truths
 
-RANGE = {"SRR": (0.0, 1.0), "NDR": (0.0, 1.0), "SDS": (0.0, 1.0), "NSCR": (-1.0, 1.0)}
+RATIOS = ("SRR", "NDR", "SDS", "NSCR")
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,38 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from scipy import stats
 
 from stages.categorize.statistics.arrays import Ints, Reals
+from stages.params import Params
 from stages.seeds import stream
 
 SAMPLINGS = 200  # sets of hits drawn anew; more would hardly move a quantile, since each meets other weights
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How sure an interval is, the resamples it is made of, and their seed. `k` and `epsilon`, where given, go before
+    those of the counts."""
+
+    k: int | None = None
+    epsilon: float | Literal["auto"] | None = None
+    confidence: float = 0.95
+    resamples: int = 1000
+    seed: int = 0
+
+    @classmethod
+    def of(cls, params: Params) -> Settings:
+        """Those of a run, whose tables have the k and the epsilon."""
+        chosen = params.categorize
+        return cls(confidence=chosen.confidence, resamples=chosen.bootstrap, seed=chosen.seed)
+
+    def drawn(self, problems: int) -> Weights:
+        """Weights of so many problems, the same ones whoever asks."""
+        return weights(problems, self.resamples, self.seed)
 
 
 @dataclass(frozen=True)
@@ -40,6 +64,10 @@ class Estimate:
         if self.low is None or self.high is None:
             return 0
         return int(self.low > 0) - int(self.high < 0)
+
+    def columns(self, name: str) -> dict[str, float | None]:
+        """As a table has it: X, X_low and X_high."""
+        return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
 
 
 @dataclass(frozen=True)
@@ -79,6 +107,12 @@ def interval(value: Reals, draws: Reals, confidence: float) -> tuple[Reals, Real
     tail = (1 - confidence) / 2
     low, high = np.quantile(draws, [tail, 1 - tail], axis=0)
     return np.minimum(low, value), np.maximum(high, value)
+
+
+def estimated(value: float, draws: Reals, confidence: float) -> Estimate:
+    """A number with the interval that its draws give."""
+    low, high = interval(np.asarray(value), draws, confidence)
+    return Estimate(value, float(low), float(high))
 
 
 def spread(problems: int, confidence: float) -> float:

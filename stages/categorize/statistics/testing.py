@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
 from stages.categorize.statistics.arrays import Ints, Objects, Reals, Truths, absent
@@ -63,13 +62,23 @@ def tail(x: Ints, step: Ints, n: Ints, total: Ints, hits: Ints) -> Reals:
     return summed
 
 
-def benjamini_hochberg(p_values: Reals, families: NDArray[np.object_]) -> Reals:
+def benjamini_hochberg(p_values: Reals, families: Objects) -> Reals:
     """False-discovery-rate adjusted p-values, each family on its own; what was not tested (NaN) is in none."""
     q_values = np.full_like(p_values, np.nan)
     for family in dict.fromkeys(families[~np.isnan(p_values)].tolist()):
         mine = (families == family) & ~np.isnan(p_values)
         q_values[mine] = stats.false_discovery_control(p_values[mine], method="bh")
     return q_values
+
+
+def corrected(
+    n_base: Ints, c_base: Ints, n_rlvr: Ints, c_rlvr: Ints, *, fixed: Truths, families: Objects
+) -> tuple[Reals, Reals]:
+    """Fisher's p-values, and those corrected within each family; NaN where the numbers of samples were not `fixed`
+    before, which the test is for."""
+    p_values = np.full(len(fixed), np.nan)
+    p_values[fixed] = fisher(n_base[fixed], c_base[fixed], n_rlvr[fixed], c_rlvr[fixed])
+    return p_values, benjamini_hochberg(p_values, families)
 
 
 def mcnemar(expanded: int, shrunk: int) -> float:

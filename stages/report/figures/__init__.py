@@ -13,12 +13,9 @@ from matplotlib.figure import Figure
 from stages.params import Params
 from stages.report.figures import answers, curves, style, support, training
 from stages.report.figures.style import Rows
-from stages.report.figures.support import place
 
 if TYPE_CHECKING:
     from stages.report import Results
-
-__all__ = ["draw", "drawings", "place"]
 
 STOPPED = (
     " Sampling stopped early where the hits sufficed: such a problem is drawn at an estimate, which can lie across a"

@@ -234,7 +234,7 @@ def _hits(hits: pa.Table) -> str:
 
 def _table(name: str, content: pa.Table) -> str:
     about = tabling.TABLES[name]
-    head, rows = tabling.cells(content)
+    head, rows = cells.cells(content)
     papers = {i for i, source in enumerate(_column(content, "source")) if source == "paper"}
     return _folded(about.title, about.note, head, rows, papers, unfolded=name == "by_domain")
 

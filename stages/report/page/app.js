@@ -202,6 +202,13 @@ const legendNames = `${JSON.stringify(NAMES)}[datum.label]`;
 const floor = 0.5 / Math.max(...content.ks); // where problems without a hit are drawn
 const cuts = () => [{ cut: Math.max(cutAt(k()), floor * 1.41) }];
 
+/** The line at epsilon, across or up. */
+const rule = (channel) => ({
+  data: { name: "cuts" },
+  mark: { type: "rule", color: css("--ink"), strokeDash: [5, 3] },
+  encoding: { [channel]: { field: "cut", type: "quantitative" } },
+});
+
 function mapSpec() {
   const decades = Array.from({ length: Math.ceil(-Math.log10(2 * floor)) }, (_, i) => 10 ** -i);
   const axis = (name) => ({
@@ -211,11 +218,6 @@ function mapSpec() {
     format: "~g",
   });
   const scale = { type: "log", domain: [floor / 1.4, 1.2], nice: false };
-  const rule = (channel) => ({
-    data: { name: "cuts" },
-    mark: { type: "rule", color: css("--ink"), strokeDash: [5, 3] },
-    encoding: { [channel]: { field: "cut", type: "quantitative" } },
-  });
   const styled = (range) => ({ domain: LETTERS, range: LETTERS.map(range) });
   return {
     width: "container",
@@ -258,8 +260,12 @@ function theme() {
   };
 }
 
-const embed = (target, spec) => vegaEmbed(target, spec, { actions: false, renderer: "canvas", tooltip: { theme: dark() ? "dark" : "light", formatTooltip: hint } });
-const dark = () => matchMedia("(prefers-color-scheme: dark)").matches;
+const darkness = matchMedia("(prefers-color-scheme: dark)");
+
+function embed(target, spec) {
+  const tooltip = { theme: darkness.matches ? "dark" : "light", formatTooltip: hint };
+  return vegaEmbed(target, spec, { actions: false, renderer: "canvas", tooltip });
+}
 
 async function drawMap() {
   const drawn = await embed("#map", mapSpec());
@@ -484,14 +490,18 @@ function options(element, entries) {
   fill(element, ...entries.map(([value, text]) => make("option", { value }, text)));
 }
 
-async function start() {
-  recall();
+/** What there is to choose from, and what is chosen at first. */
+function furnish() {
   options($("pair"), content.pairs.map((one, i) => [i, `${one.name}: ${one.base} → ${one.rlvr}`]));
   options($("dataset"), [["", "all"], ...content.datasets.map((name) => [name, name])]);
   options($("category"), [["", "all"], ...LETTERS.map((letter) => [letter, `${letter}, ${NAMES[letter]}`])]);
   $("epsilon").max = EPSILONS.length - 1;
   $("k").max = content.ks.length - 1;
   for (const name of ["pair", "dataset", "category"]) $(name).value = state[name];
+}
+
+/** What the controls do. */
+function listen() {
   $("epsilon").addEventListener("input", (event) => set({ epsilon: EPSILONS[event.target.value] }));
   $("epsilon-exact").addEventListener("input", (event) => {
     const value = epsilonFrom(event.target.value);
@@ -516,16 +526,27 @@ async function start() {
   $("more").addEventListener("click", () => ((listed += PER_PAGE), list()));
   $("close").addEventListener("click", () => $("problem").close());
   $("problem").addEventListener("click", (event) => event.target === $("problem") && $("problem").close());
-  found = evaluate();
-  await drawMap();
-  update();
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawMap().then(update));
+}
+
+/** The map follows the colours and the width of the window. */
+function follow() {
+  darkness.addEventListener("change", () => drawMap().then(update));
   let width = innerWidth;
   addEventListener("resize", () => {
     if (width === innerWidth) return;
     width = innerWidth;
     drawMap();
   });
+}
+
+async function start() {
+  recall();
+  furnish();
+  listen();
+  found = evaluate();
+  await drawMap();
+  update();
+  follow();
   document.body.dataset.ready = "true";
 }
 

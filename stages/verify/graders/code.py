@@ -68,9 +68,8 @@ def seconds(gold: Sequence[str], meta: Mapping[str, Any]) -> float:
 def extract(text: str) -> str | None:
     """The last block of Python after the thinking; without one, the last block of no language. A block that is not
     closed was cut off: then there is no answer."""
-    if "<think>" in text.rpartition("</think>")[2]:
-        return None
-    blocks = _blocks(text.rpartition("</think>")[2])
+    reply = text.rpartition("</think>")[2]
+    blocks = None if "<think>" in reply else _blocks(reply)
     if blocks is None:
         return None
     named = [content for language, content in blocks if language in PYTHON]

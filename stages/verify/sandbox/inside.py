@@ -1,6 +1,6 @@
 """What runs inside the sandbox: it gives up every right, and then runs a program that a model wrote.
 
-`sandbox.py` starts this file there with the words of `main`. A program is run as `__main__`, reading its test from
+The sandbox starts this file with the words of `main`. A program is run as `__main__`, reading its test from
 standard input, or as a module whose function is called with the arguments of each test, one JSON text a line; a result
 is one line of JSON on the pipe `report`. No expected output is ever in here: there is nothing to find or to patch.
 
