@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from stages import params as parameters
-from stages.errors import LeashError, Stopped
+from stages.errors import LeashError, Stopped, first_line
 from stages.sharing import LEVELS, transfer
 
 FILE = click.option(
@@ -318,9 +318,9 @@ def compare(
     c_rlvr (samples and hits of the base and of the second model), and perhaps dataset."""
     import json
 
-    from stages.categorize.analysis import Settings
     from stages.categorize.compare import compare, epsilon_asked
     from stages.categorize.saying import text
+    from stages.categorize.statistics.resampling import Settings
 
     settings = Settings(k, epsilon_asked(epsilon), confidence, resamples, seed)
     found = compare(counts, settings)
@@ -340,7 +340,7 @@ def query(sql: str, file: Path) -> None:
         with database(parameters.load(file)) as connection:
             click.echo(connection.sql(sql) or "Done.")
     except duckdb.Error as error:
-        raise LeashError(f"DuckDB says: {str(error).strip().splitlines()[0]}") from None
+        raise LeashError(f"DuckDB says: {first_line(error)}.") from None
 
 
 @main.command()

@@ -29,8 +29,6 @@ from stages.categorize.statistics.testing import corrected, mcnemar, tested
 from stages.categorize.statistics.tilt import FEW, Tilt, tilt
 from stages.params import detectable
 
-__all__ = ["Settings", "analysis", "at", "plain", "verdicts"]
-
 EPSILONS = (0.0, *(digit * 10.0**power for power in range(-4, 0) for digit in (1, 2, 5)), 0.75, 0.9, 1.0)
 
 AS_THEY_ARE = (

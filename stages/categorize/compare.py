@@ -25,7 +25,7 @@ from stages.categorize.analysis import analysis, at, plain, verdicts
 from stages.categorize.counts import FIRST, ROLES, Counts
 from stages.categorize.statistics.arrays import Ints, Objects, Reals
 from stages.categorize.statistics.resampling import Settings
-from stages.errors import LeashError
+from stages.errors import LeashError, first_line
 from stages.params import LARGEST
 
 NEEDED = ("problem_id", "n_base", "c_base", "n_rlvr", "c_rlvr")
@@ -126,7 +126,7 @@ def _columns(path: Path) -> dict[str, list[str | None]]:
             units = "where unit = 'problem'" if "unit" in found.columns else ""
             table = connection.sql(f"select * from found {units}").to_arrow_table()
     except duckdb.Error as error:
-        raise LeashError(f"{path} can't be read: {str(error).strip().splitlines()[0].rstrip('.')}.") from None
+        raise LeashError(f"{path} can't be read: {first_line(error)}.") from None
     return {name: [_unquoted(text) for text in table[name].to_pylist()] for name in table.column_names}
 
 

@@ -10,7 +10,6 @@ results in order.
 from __future__ import annotations
 
 import json
-import os
 import select
 from collections import deque
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from io import FileIO
 from typing import Any, Literal
 
 from stages.errors import LeashError
+from stages.params import cores
 from stages.verify import graders
 from stages.verify.graders import Asked, Grade
 from stages.verify.pool import Pool
@@ -151,8 +151,7 @@ def graded(file: FileIO, grader: str, *, timeout: float, memory: int) -> Iterato
     if graders.grade_all_of(grader):
         raise LeashError(f"The grader {grader} asks a model that costs money: it grades in `leash verify` alone.")
     window = Window(file)
-    workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    with Pool(Lines(grader), workers=workers, timeout=timeout, memory=memory, preload=graders.heavy([grader])) as pool:
+    with Pool(Lines(grader), workers=cores(), timeout=timeout, memory=memory, preload=graders.heavy([grader])) as pool:
         for line, result in pool.results(window.lines()):
             yield from window.in_order(line, result)
 

@@ -15,8 +15,9 @@ import pytest
 from click.testing import CliRunner
 
 from stages import categorize
-from stages.categorize.analysis import Settings, analysis, verdicts
+from stages.categorize.analysis import analysis, verdicts
 from stages.categorize.counts import Counts
+from stages.categorize.statistics.resampling import Settings
 from stages.cli import main
 from tests.unit.test_categorize import support
 

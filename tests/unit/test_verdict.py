@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stages.categorize.analysis import Settings, analysis
+from stages.categorize.analysis import analysis
 from stages.categorize.counts import Counts
+from stages.categorize.statistics.resampling import Settings
 from stages.report.verdict import beyond_noise, decided, verdict
 
 Four = tuple[int, int, int, int]  # samples and hits of the base, and of the trained model
