@@ -39,8 +39,9 @@ class Ended:
     @property
     def sentence(self) -> str:
         """The sentence that it ended with: that of Leash, or DVC's; none where it ended well or was killed."""
-        lines = [line.strip() for line in self.said.splitlines() if line.startswith(("leash: ", "ERROR: "))]
-        return lines[0] if lines else ""
+        lines = [line.strip() for line in self.said.splitlines()]
+        said = (line for line in lines if line.startswith(("leash: ", "ERROR: ")) or line.endswith("is invalid."))
+        return next(said, "")
 
     @property
     def stage(self) -> str:
