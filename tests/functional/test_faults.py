@@ -150,13 +150,17 @@ def test_signals_end_a_run_that_then_goes_on(fresh: Disturbed, undisturbed: Dist
 
 def halve_dvcs_own_files(repo: Disturbed, tell: Tell) -> None:
     """DVC writes these two in place, and a kill may leave half of them. The README says what to do about each."""
-    for file, words in {".dvc/tmp/rwlock": "JSON structure is corrupted", "dvc.lock": "dvc.lock' is invalid"}.items():
-        path = repo.folder / file
-        path.write_text('{"wri' if file.endswith("rwlock") else path.read_text()[:-40] + "\n  half")
-        ended = repo.run()
-        assert_a_sentence(ended, words)
-        tell(f"{file} cut short", ended.sentence)
-        path.unlink()
+    lock, rwlock = repo.folder / "dvc.lock", repo.folder / ".dvc" / "tmp" / "rwlock"
+    rwlock.write_text('{"wri')
+    ended = repo.run()
+    assert_a_sentence(ended, "JSON structure is corrupted")
+    tell("DVC's rwlock cut short", ended.sentence)
+    rwlock.unlink()
+    lock.write_text(lock.read_text()[:-40] + "\n  half")
+    ended = repo.run()
+    assert_a_sentence(ended, "dvc.lock' is invalid")
+    tell("dvc.lock cut short", ended.sentence)
+    shutil.copy(ROOT / "dvc.lock", lock)  # as `git checkout` does
 
 
 def test_damaged_files_of_every_kind_are_mended(finished: Disturbed, undisturbed: Disturbed, tell: Tell) -> None:
