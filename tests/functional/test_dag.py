@@ -116,12 +116,11 @@ def test_more_k_draws_only_the_new_samples(repo: Path) -> None:
 def test_less_k_throws_nothing_away_and_leaks_nothing_in(repo: Path) -> None:
     completions = repo / "data" / "completions" / "rlvr" / "make"
     kept = rows(completions)
-    reproduce(repo, sample={"k": 4, "batch": 64}, run=MAKE)
+    reproduce(repo, "categorize", sample={"k": 4, "batch": 64}, run=MAKE)
     assert rows(completions) == kept
-    metrics = json.loads((repo / "reports" / "metrics.json").read_text())["pairs"]["rlvr"]
-    assert metrics["k"] == 4
-    assert "base_pass@4" in metrics
-    assert "base_pass@8" not in metrics
+    found = json.loads((repo / "data" / "analysis" / "rlvr.json").read_text())["all"]
+    assert found["k"] == 4
+    assert list(found["pass_at_k"]["base"]) == ["1", "2", "4"]
 
 
 def test_the_number_of_processes_changes_nothing(repo: Path, project: Params) -> None:
