@@ -18,7 +18,7 @@ from stages import categorize
 from stages.categorize.analysis import Settings, analysis, verdicts
 from stages.categorize.counts import Counts
 from stages.cli import main
-from tests.unit.test_categorize import support
+from tests.unit.test_support import support
 
 Row = dict[str, Any]
 RATIOS = ("SRR", "NDR", "SDS", "NSCR")
