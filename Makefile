@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: repro test test-vllm bench lint install clean
+.PHONY: repro test test-vllm bench lint install install-vllm clean
 
 repro: $(VENV)/.installed
 	dvc repro
@@ -35,6 +35,8 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 # vLLM lives in an environment of its own: its CPU build brings torch extensions made for another torch.
 VLLM_VENV ?= .venv-vllm
+install-vllm: $(VLLM_VENV)/.installed
+
 test-vllm: $(VLLM_VENV)/.installed
 	PATH=$(CURDIR)/$(VLLM_VENV)/bin:$$PATH python -m pytest tests/vllm -m vllm
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import vl_convert
 from ruamel.yaml import YAML
 
 from stages import params as parameters
@@ -49,6 +52,28 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def _no_lines_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a command says does not depend on how busy the machine is."""
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", math.inf)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_library() -> Iterator[None]:
+    """The script that draws on every page is the same one: it is bundled once for the pages of all tests."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(vl_convert, "javascript_bundle", cache(vl_convert.javascript_bundle))
+        yield
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures of reports say their names and no more, for tests that don't look at them: drawing takes most of the
+    time of a report."""
+    from stages.report import figures
+    from stages.report.figures import style
+
+    def named(*run: Any) -> dict[str, Any]:
+        return {name: (caption, partial(style.nothing, name)) for name, (caption, _) in drawings(*run).items()}
+
+    drawings = figures.drawings
+    monkeypatch.setattr(figures, "drawings", named)
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
-"""A made-up run: two models without weights, problems with any number of hits, and its report."""
+"""A made-up run: two models without weights, problems with any number of hits, and its report; and what goes through
+all stages, one after the other, in this process."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from stages import categorize, entropy, mass, perplexity, report, seeds, tables
+from stages import categorize, entropy, fetch, mass, perplexity, report, sample, seeds, tables, verify
 from stages.params import Params
 from tests.conftest import small, write_params
 
@@ -88,6 +89,15 @@ def _completions(model: str, dataset: str, names: list[str], hits: Any, text: st
     }
     content = pa.table(columns).cast(tables.COMPLETIONS)
     tables.write(tables.completions_folder(model, dataset) / "a.parquet", content, tables.COMPLETIONS)
+
+
+def sampled(params: Params) -> None:
+    """Problems, samples and verdicts of all models: what `dvc repro` would do, without a process for each stage."""
+    for dataset in params.run.datasets:
+        fetch.run(params, dataset)
+        for model in params.run.models:
+            sample.run(params, model, dataset)
+            verify.run(params, model, dataset)
 
 
 def reported(params: Params) -> None:

@@ -1,14 +1,18 @@
-"""What the functional tests share: a repo to copy, and commands that must succeed."""
+"""What the functional tests share: repos to copy, before and after a run, and commands that must succeed."""
 
 from __future__ import annotations
 
+import fcntl
+import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, small, write_params
 
 
 def shell(*command: str, cwd: Path) -> str:
@@ -17,13 +21,23 @@ def shell(*command: str, cwd: Path) -> str:
     return done.stdout
 
 
+def ran(output: str) -> list[str]:
+    """The stages that `dvc repro` ran, without the data set or model they ran for."""
+    return list(dict.fromkeys(re.findall(r"Running stage '([^'@]+)", output)))
+
+
+def asked(**changes: dict[str, Any]) -> dict[str, Any]:
+    """Small parameters with all units, few resamples, and nobody's traces, which is what the folder in git holds."""
+    categorize = {"units": ["problem", "answer", "completion"], "bootstrap": 100} | changes.pop("categorize", {})
+    return small(categorize=categorize, perplexity={"traces": "traces"}, **changes)
+
+
 @pytest.fixture(scope="session")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The project's pipeline, code and weights, as git has them, in a repo of its own. Tests work in copies of it."""
     folder = tmp_path_factory.mktemp("prepared")
-    files = shell(
-        "git", "ls-files", "dvc.yaml", "dvc.lock", "stages", "models", "traces", ".dvc", ".dvcignore", cwd=ROOT
-    )
+    parts = ("dvc.yaml", "dvc.lock", "stages", "models", "traces", ".dvc", ".dvcignore", ".gitignore")
+    files = shell("git", "ls-files", *parts, cwd=ROOT)
     for name in files.splitlines():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
@@ -43,3 +57,20 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section(f"{len(told)} faults injected")
         for number, text in enumerate(told, 1):
             terminalreporter.write_line(f"{number:3}. {text}")
+
+
+@pytest.fixture(scope="session")
+def finished(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The prepared repo after a run of all stages, made once for all workers: the first to want it makes it, and the
+    others wait. Tests work in copies of it; the log beside it is what `dvc repro` said."""
+    own = tmp_path_factory.getbasetemp()
+    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    folder, said = shared / "finished", shared / "finished.log"
+    with (shared / "finished.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not said.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            shutil.copytree(prepared, folder)
+            write_params(folder, asked())
+            said.write_text(shell("dvc", "repro", cwd=folder))
+    return folder

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stages import categorize, entropy, fetch, mass, perplexity, report, sample, verify
+from tests import made
 from tests.conftest import ROOT, small, write_params
 from tests.functional.test_dag import rows
 
@@ -29,18 +29,14 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Found]
         if not Path("models").exists():
             Path("models").symlink_to(ROOT / "models")
         params = write_params(folder, small(sample={"k": 16, "batch": 64, **changes}, entropy={"samples": 8}))
-        for dataset in params.run.datasets:
-            fetch.run(params, dataset)
-            for model in params.run.models:
-                sample.run(params, model, dataset)
-                verify.run(params, model, dataset)
-        for stage in (mass, categorize, perplexity, entropy, report):
-            stage.run(params)
+        made.sampled(params)
+        made.reported(params)
         return json.loads(Path("reports/metrics.json").read_text())["pairs"]["rlvr"], rows(Path("data/completions"))
 
     return run
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_an_adaptive_run_sorts_problems_as_the_full_one_does(run: Callable[..., Found]) -> None:
     """One hit decides at epsilon 0. Entropies are there once every problem has the samples they are measured on."""
     full, everything = run("full")

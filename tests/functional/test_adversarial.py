@@ -114,10 +114,11 @@ def test_memory_stays_bounded(found: list[tuple[Asked, Grade, int]]) -> None:
 
 
 def test_leash_grade_survives_them_in_order(tmp_path: Path) -> None:
-    rows = [{"gold": GOLD[i % 4], "text": f"\\boxed{{{a}}}", "i": i} for i, a in enumerate(ANSWERS)]
+    """Five of each kind."""
+    rows = [{"gold": GOLD[i % 4], "text": f"\\boxed{{{a}}}", "i": i} for i, a in enumerate(ANSWERS[::5])]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     command = [sys.executable, "-m", "stages.cli", "grade", str(tmp_path / "rows.jsonl"), "--timeout", str(TIMEOUT)]
     done = subprocess.run(command, capture_output=True, check=False)
     graded = [json.loads(line) for line in done.stdout.splitlines()]
-    assert (done.returncode, [row["i"] for row in graded]) == (0, list(range(1000)))
+    assert (done.returncode, [row["i"] for row in graded]) == (0, list(range(200)))
     assert {row["status"] for row in graded} <= {"ok", "timeout", "error", "no_answer"}

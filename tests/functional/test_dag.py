@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import html
 import json
-import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -19,15 +18,13 @@ import pytest
 
 from stages import fetch, sample, verify
 from stages.params import Params
+from tests import made
 from tests.conftest import ROOT, small, write_params
-from tests.functional.conftest import shell
+from tests.functional.conftest import asked, ran, shell
 
+STAGES = ["fetch", "sample", "verify", "mass", "categorize", "perplexity", "entropy", "report"]
+MAKE = {"models": ["base", "rlvr"], "datasets": ["make"], "pairs": ["rlvr"]}  # half of the stages are enough
 CHECKS = sorted((Path(__file__).parent / "checks").glob("*.sql"))
-
-
-def ran(output: str) -> list[str]:
-    """The stages that `dvc repro` ran, without the data set or model they ran for."""
-    return list(dict.fromkeys(re.findall(r"Running stage '([^'@]+)", output)))
 
 
 def new_repo(prepared: Path, folder: Path) -> Path:
@@ -36,11 +33,9 @@ def new_repo(prepared: Path, folder: Path) -> Path:
     return folder
 
 
-def reproduce(folder: Path, **changes: dict[str, Any]) -> list[str]:
-    """All units, and nobody's traces, which is what the folder in git holds."""
-    asked = {"units": ["problem", "answer", "completion"]} | changes.pop("categorize", {})
-    write_params(folder, small(categorize=asked, perplexity={"traces": "traces"}, **changes))
-    return ran(shell("dvc", "repro", cwd=folder))
+def reproduce(folder: Path, *targets: str, **changes: dict[str, Any]) -> list[str]:
+    write_params(folder, asked(**changes))
+    return ran(shell("dvc", "repro", *targets, cwd=folder))
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:
@@ -51,11 +46,12 @@ def rows(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def repo(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = new_repo(prepared, tmp_path_factory.mktemp("repo"))
-    stages = reproduce(folder)
-    assert stages == ["fetch", "sample", "verify", "mass", "categorize", "perplexity", "entropy", "report"]
-    return folder
+def repo(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return new_repo(finished, tmp_path_factory.mktemp("repo"))
+
+
+def test_a_first_run_goes_through_all_stages(finished: Path) -> None:
+    assert ran(finished.with_suffix(".log").read_text()) == STAGES
 
 
 def test_a_second_run_does_nothing(repo: Path) -> None:
@@ -109,23 +105,22 @@ def test_more_k_draws_only_the_new_samples(repo: Path) -> None:
     completions = repo / "data" / "completions" / "rlvr" / "make"
     before = {path.name: path.read_bytes() for path in completions.glob("*.parquet")}
     old = rows(completions)
-    assert "sample" in reproduce(repo, sample={"k": 24, "batch": 64})
+    assert reproduce(repo, "categorize", sample={"k": 24, "batch": 64}, run=MAKE) == STAGES[1:5]
     assert {path.name: path.read_bytes() for path in completions.glob("*.parquet") if path.name in before} == before
     new = rows(completions)
     assert len(new) == len(old) * 24 // 16
     assert [row for row in new if row["sample"] < 16] == old
-    assert json.loads((repo / "reports" / "metrics.json").read_text())["pairs"]["rlvr"]["k"] == 24
+    assert json.loads((repo / "data" / "analysis" / "rlvr.json").read_text())["all"]["k"] == 24
 
 
 def test_less_k_throws_nothing_away_and_leaks_nothing_in(repo: Path) -> None:
     completions = repo / "data" / "completions" / "rlvr" / "make"
     kept = rows(completions)
-    reproduce(repo, sample={"k": 4, "batch": 64}, entropy={"samples": 4})
+    reproduce(repo, "categorize", sample={"k": 4, "batch": 64}, run=MAKE)
     assert rows(completions) == kept
-    metrics = json.loads((repo / "reports" / "metrics.json").read_text())["pairs"]["rlvr"]
-    assert metrics["k"] == 4
-    assert "base_pass@4" in metrics
-    assert "base_pass@8" not in metrics
+    found = json.loads((repo / "data" / "analysis" / "rlvr.json").read_text())["all"]
+    assert found["k"] == 4
+    assert list(found["pass_at_k"]["base"]) == ["1", "2", "4"]
 
 
 def test_the_number_of_processes_changes_nothing(repo: Path, project: Params) -> None:
@@ -161,20 +156,20 @@ def test_query_sees_every_table(repo: Path) -> None:
     assert [name for name in names if name not in said] == []
 
 
-def test_a_data_set_of_ones_own_goes_all_the_way(prepared: Path, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("project", "undrawn")
+def test_a_data_set_of_ones_own_goes_all_the_way() -> None:
     """Questions and answers from a CSV file, a pair that is the same model twice, no reference traces."""
-    folder = new_repo(prepared, tmp_path)
-    (folder / "exam.csv").write_text("problem,answer\ncompute 3 + 4 :,7\ncompute 9 + 4 - 2 :,11\n")
+    Path("exam.csv").write_text("problem,answer\ncompute 3 + 4 :,7\ncompute 9 + 4 - 2 :,11\n")
     raw = small(
         run={"models": ["base"], "datasets": ["exam"], "pairs": ["self"], "processes": 1},
         sample={"k": 8, "batch": 64},
     )
     raw["pairs"]["self"] = {"base": "base", "rlvr": "base", "training": "other"}
     raw["datasets"]["exam"] = {"path": "exam.csv", "question": "problem", "answer": "answer", "grader": "math"}
-    write_params(folder, raw)
-    output = shell("dvc", "repro", cwd=folder)
-    assert ran(output) == ["fetch", "sample", "verify", "mass", "categorize", "perplexity", "entropy", "report"]
-    metrics = json.loads((folder / "reports" / "metrics.json").read_text())["pairs"]["self"]
+    params = write_params(Path(), raw)
+    made.sampled(params)
+    made.reported(params)
+    metrics = json.loads(Path("reports/metrics.json").read_text())["pairs"]["self"]
     assert metrics["P"] == 2
     assert metrics["base_pass@1"] == metrics["rlvr_pass@1"] > 0
     assert (metrics["E"], metrics["S"], metrics["SRR"], metrics["NDR"]) == (0, 0, 1, 0)

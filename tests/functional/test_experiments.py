@@ -13,9 +13,7 @@ from typing import Any
 import pytest
 import vl_convert
 
-from tests.conftest import small, write_params
-from tests.functional.conftest import shell
-from tests.functional.test_dag import ran
+from tests.functional.conftest import ran, shell
 
 PLOTS = {
     "pass@k": {"base", "rlvr"},
@@ -25,15 +23,11 @@ PLOTS = {
 
 
 @pytest.fixture(scope="module")
-def swept(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def swept(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A repo with a committed run at epsilon 0 and an experiment at one half, and what that said."""
-    folder = tmp_path_factory.mktemp("swept")
-    shutil.copytree(prepared, folder, dirs_exist_ok=True)
-    write_params(folder, small(categorize={"bootstrap": 100}))
-    shell("dvc", "repro", "--quiet", cwd=folder)
+    folder = shutil.copytree(finished, tmp_path_factory.mktemp("swept") / "repo")
     for name, value in {"user.name": "nobody", "user.email": "nobody@example.org"}.items():
         shell("git", "config", name, value, cwd=folder)
-    (folder / ".gitignore").write_text("/data/\n__pycache__/\n")
     shell("git", "add", ".", cwd=folder)
     shell("git", "commit", "--quiet", "-m", "a run", cwd=folder)
     return folder, shell("dvc", "exp", "run", "-n", "half", "-S", "categorize.epsilon=0.5", cwd=folder)

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from tests.conftest import small, write_params
-from tests.functional.conftest import shell
-from tests.functional.test_dag import new_repo, ran
+from tests.functional.conftest import ran, shell
+from tests.functional.test_dag import STAGES, new_repo
 
 GOLD = {"What is 1 + 1?": "2", "What is 2 + 2?": "4", "What is 3 + 3?": "6", "What is 4 + 4?": "8"}
 K = 4
@@ -43,8 +43,7 @@ def test_an_imported_pair_goes_through_the_dag(prepared: Path, tmp_path: Path) -
     for model, hits in {"mine": (4, 1, 0, 0), "tuned": (4, 0, 2, 0)}.items():
         write(folder / f"{model}.jsonl", dict(zip(GOLD, hits, strict=True)))
         shell("leash", "import", f"{model}.jsonl", "--model", model, "--dataset", "exam", cwd=folder)
-    stages = ["fetch", "sample", "verify", "mass", "categorize", "perplexity", "entropy", "report"]
-    assert ran(shell("dvc", "repro", cwd=folder)) == stages
+    assert ran(shell("dvc", "repro", cwd=folder)) == STAGES
     assert categories(folder) == [("P", 4, 4), ("S", 1, 0), ("E", 0, 2), ("O", 0, 0)]
     metrics = json.loads((folder / "reports" / "metrics.json").read_text())["pairs"]["tuned"]
     assert [metrics[name] for name in "PESO"] == [1, 1, 1, 1]

@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 from stages import models
 from stages.sample.torch_engine import TorchEngine
 from tests.conftest import ROOT, small, write_params
+from tests.functional.test_dag import STAGES
 from tests.served import Fault, Served
 
 KEY = "sk-planted-0123456789"
 VARIABLE = "PLANTED_KEY"
-STAGES = ("fetch", "sample", "verify", "mass", "categorize", "perplexity", "entropy", "report")
 
 
 def reproduced(folder: Path) -> tuple[int, str]:

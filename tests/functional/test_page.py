@@ -282,6 +282,7 @@ def test_what_is_shown_can_be_sent_as_an_address(seen: Seen) -> None:
     assert seen.page.locator("#category").input_value() == "E"
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_an_adaptive_run_is_sorted_as_the_pipeline_sorts_it(
     run: Params, chromium: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -304,6 +305,7 @@ def test_an_adaptive_run_is_sorted_as_the_pipeline_sorts_it(
     seen.page.context.close()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_page_of_a_big_run_stays_small_and_says_what_it_carries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -320,6 +322,7 @@ def test_a_page_of_a_big_run_stays_small_and_says_what_it_carries(
     assert "characters left out" in INDEX.read_text()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_without_completions_the_page_says_so(run: Params, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A colleague who has the verdicts alone has everything but texts."""
     shutil.copytree("data", tmp_path / "data", ignore=shutil.ignore_patterns("completions"))

@@ -103,6 +103,7 @@ def _text(archive: zipfile.ZipFile, name: str) -> str:
         )
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_in_an_empty_folder_it_gives_the_numbers_of_the_report(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = leash("bundle", "../appendix.zip")
     assert told.startswith("../appendix.zip: ")

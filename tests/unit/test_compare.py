@@ -19,7 +19,7 @@ from stages.categorize.analysis import analysis, verdicts
 from stages.categorize.counts import Counts
 from stages.categorize.statistics.resampling import Settings
 from stages.cli import main
-from tests.unit.test_categorize import support
+from tests.unit.test_support import support
 
 Row = dict[str, Any]
 RATIOS = ("SRR", "NDR", "SDS", "NSCR")

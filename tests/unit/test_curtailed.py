@@ -146,7 +146,7 @@ def test_how_sampling_ended(
     assert (row["category"] is None) == (ended is None or n == 0)
 
 
-@pytest.mark.parametrize(("k", "floors"), [(5, range(6)), (8, range(9)), (10, (0, 4, 9))])
+@pytest.mark.parametrize(("k", "floors"), [(5, range(6)), (10, (0, 4, 9))])
 def test_pass_at_k_is_unbiased_at_every_k(chain: Params, k: int, floors: Sequence[int]) -> None:
     """The mean of the estimates over all sequences is 1 - (1 - p)^k, for every rule; that of c/n is not p."""
     runs = sequences(k)
@@ -167,10 +167,10 @@ def test_pass_at_k_is_unbiased_at_every_k(chain: Params, k: int, floors: Sequenc
 
 def test_the_mass_is_the_estimate_at_one_sample(chain: Params) -> None:
     """Unbiased with two hits or more; with one hit alone there is none to give."""
-    runs = sequences(7)
-    given(runs, [[False] * 7] * len(runs))
-    for h, floor in rules(7):
-        support = categorize.supported(adaptive(chain, k=7, stop_after=h, floor=floor))
+    runs = sequences(6)
+    given(runs, [[False] * 6] * len(runs))
+    for h, floor in product((1, 2, 4), (0, 1, 3, 6)):
+        support = categorize.supported(adaptive(chain, k=6, stop_after=h, floor=floor))
         at_one = estimates(support, [1])[1]
         for row, estimate in zip(support.to_pylist(), at_one, strict=True):
             refused = h == 1 and row["ended_base"] == "hit"
@@ -244,7 +244,7 @@ def test_categories_are_those_of_the_full_run(chain: Params, epsilon: float | st
     k = 64
     given(random_runs(60, k, seed=1), random_runs(60, k, seed=2))
     full = adaptive(chain, k=k, epsilon=epsilon)
-    for at, floors in ((None, (0, 1, 7, 63, 64, 100)), (16, (0, 7, 16, 40))):  # 16: where pairs share a smaller k
+    for at, floors in ((None, (0, 7, 63, 100)), (16, (0, 7, 40))):  # 16: where pairs share a smaller k
         expected = categories(categorize.supported(full, at))
         for floor in floors:
             curtailed = categorize.supported(adaptive(full, stop_after=h, floor=floor), at)

@@ -1,4 +1,4 @@
-"""Entropies: every number against a few lines of numpy, intervals that cover, sentences that are true."""
+"""Entropies: every number against a few lines of numpy, and the embedded pair from samples to the sentence."""
 
 from __future__ import annotations
 
@@ -15,10 +15,8 @@ import pytest
 from scipy import stats
 
 from stages import entropy, fetch, sample, seeds, tables, verify
-from stages.categorize.statistics.arrays import Reals
-from stages.categorize.statistics.resampling import Estimate, Settings, weights
+from stages.categorize.statistics.resampling import Settings
 from stages.entropy import groups
-from stages.entropy.statistics import mean, share, spearman
 from stages.errors import LeashError
 from stages.params import Params
 from stages.verify.graders import unanswered, unscored
@@ -397,164 +395,6 @@ def test_there_is_no_floor_where_halves_are_not_measured() -> None:
     assert floors["all", "token_entropy"] is floors["all", "tokens"] is None
     assert floors["all", "answer_entropy"] is not None
     assert set(floors_of(connected(all_verdicts(), samples=1), samples=1)["floor"].to_pylist()) == {None}
-
-
-def known(found: Estimate) -> tuple[float, float, float]:
-    """An estimate that has all three of its numbers."""
-    assert found.value is not None
-    assert found.low is not None
-    assert found.high is not None
-    return found.value, found.low, found.high
-
-
-@pytest.mark.parametrize("ties", [False, True])
-def test_spearman_is_that_of_scipy(ties: bool) -> None:
-    drawn = seeds.stream("test", "spearman", int(ties))
-    one, other = drawn.normal(size=60), drawn.normal(size=60)
-    other += one
-    if ties:
-        one, other = np.round(one), np.round(other)
-    found = spearman(one, other, weights(60, 500, 0), 0.95)
-    value, low, high = known(found)
-    assert value == pytest.approx(stats.spearmanr(one, other).statistic, abs=1e-12)
-    assert -1 < low < value < high < 1
-
-
-def test_spearman_of_what_never_changes_or_of_few_problems() -> None:
-    rising = np.arange(20.0)
-    assert spearman(np.zeros(20), rising, weights(20, 50, 0), 0.95) == Estimate()
-    assert spearman(rising[:1], rising[:1], weights(1, 50, 0), 0.95) == Estimate()
-    few = spearman(rising[:5], -rising[:5], weights(5, 50, 0), 0.95)
-    assert few.value == pytest.approx(-1)
-    assert few.low is few.high is None
-    assert spearman(rising, rising, weights(20, 50, 0), 0.95).value == pytest.approx(1)
-
-
-def test_a_mean_of_one_problem_has_no_interval_and_of_none_no_value() -> None:
-    assert mean(np.array([0.5]), weights(1, 50, 0), 0.95) == Estimate(0.5)
-    assert mean(np.array([]), weights(0, 50, 0), 0.95) == Estimate()
-    assert share(np.array([]), weights(0, 50, 0), 0.95) == Estimate()
-    assert mean(np.array([0.5, math.nan]), weights(2, 50, 0), 0.95) == Estimate()
-
-
-def test_a_share_of_none_leaves_room_for_some() -> None:
-    value, low, high = known(share(np.zeros(30), weights(30, 500, 0), 0.95))
-    assert value == 0
-    assert low < 0.001
-    assert 0.03 < high < 0.15
-
-
-def simulated(name: str, drawn: np.random.Generator) -> tuple[Reals, Reals]:
-    """Changes of 40 problems in token and in answer entropy; means 0.3 and 0.5, correlation of the ranks 0.58."""
-    both = drawn.multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], 40)
-    return (0.3 + both[:, 0], 0.5 + both[:, 1]) if name != "skewed" else (drawn.gamma(2, 0.15, 40), both[:, 1])
-
-
-@pytest.mark.parametrize(
-    ("name", "truth"),
-    [("mean", 0.3), ("skewed", 0.3), ("share", stats.norm.sf(-0.3)), ("spearman", 6 / math.pi * math.asin(0.3))],
-)
-def test_intervals_cover_the_truth_as_often_as_they_say(name: str, truth: float) -> None:
-    """200 simulated sets of 40 problems."""
-    covered = 0
-    for i in range(200):
-        one, other = simulated(name, seeds.stream("test", "coverage", name, i))
-        drawn = weights(40, 200, i)
-        if name == "spearman":
-            found = spearman(one, other, drawn, 0.95)
-        elif name == "share":
-            found = share((one > 0).astype(float), drawn, 0.95)
-        else:
-            found = mean(one, drawn, 0.95)
-        _, low, high = known(found)
-        covered += low <= truth <= high
-    assert 0.88 <= covered / 200 <= 0.99
-
-
-def pair_row(token: Estimate, answer: Estimate, rank: Estimate, **others: Any) -> dict[str, Any]:
-    found = token.columns("token_entropy") | answer.columns("answer_entropy_mm") | rank.columns("spearman")
-    return {"pair": "rlvr", "dataset": "all", "problems": 120, "compared": 120, **found, **others}
-
-
-FELL, ROSE = Estimate(-0.41, -0.44, -0.38), Estimate(0.08, 0.05, 0.11)
-ANSWERS_FELL, ANSWERS_ROSE = Estimate(-0.7, -0.79, -0.61), Estimate(0.2, 0.1, 0.3)
-UNSURE, RANK = Estimate(0.02, -0.01, 0.05), Estimate(0.52, 0.38, 0.63)
-LINKED = "; problem by problem the changes go together (Spearman 0.52 [0.38, 0.63] over 120 problems)."
-
-
-@pytest.mark.parametrize(
-    ("token", "answer", "said"),
-    [
-        (
-            FELL,
-            ANSWERS_FELL,
-            "rlvr: token entropy fell by 0.41 nats [0.38, 0.44] while answer entropy fell by 0.7 [0.61, 0.79]: on "
-            f"average they move together{LINKED}",
-        ),
-        (
-            ROSE,
-            ANSWERS_ROSE,
-            "rlvr: token entropy rose by 0.08 nats [0.05, 0.11] while answer entropy rose by 0.2 [0.1, 0.3]: on "
-            f"average they move together{LINKED}",
-        ),
-        (
-            ROSE,
-            ANSWERS_FELL,
-            "rlvr: token entropy rose by 0.08 nats [0.05, 0.11] while answer entropy fell by 0.7 [0.61, 0.79]: on "
-            f"average they part ways, steps less sure and answers less varied{LINKED}",
-        ),
-        (
-            FELL,
-            ANSWERS_ROSE,
-            "rlvr: token entropy fell by 0.41 nats [0.38, 0.44] while answer entropy rose by 0.2 [0.1, 0.3]: on "
-            f"average they part ways, steps surer and answers more varied{LINKED}",
-        ),
-        (
-            UNSURE,
-            ANSWERS_FELL,
-            "rlvr: token entropy moved by +0.02 nats [-0.01, +0.05] (perhaps not at all) while answer entropy fell by "
-            f"0.7 [0.61, 0.79]: the data can't tell whether they move together on average{LINKED}",
-        ),
-        (
-            FELL,
-            UNSURE,
-            "rlvr: token entropy fell by 0.41 nats [0.38, 0.44] while answer entropy moved by +0.02 [-0.01, +0.05] "
-            f"(perhaps not at all): the data can't tell whether they move together on average{LINKED}",
-        ),
-    ],
-)
-def test_the_sentence_claims_what_the_intervals_show(token: Estimate, answer: Estimate, said: str) -> None:
-    assert entropy.sentence(pair_row(token, answer, RANK)) == said
-
-
-def test_the_sentence_tells_the_changes_of_single_problems_from_their_means() -> None:
-    against = entropy.sentence(pair_row(FELL, ANSWERS_FELL, Estimate(-0.25, -0.43, -0.04)))
-    assert "on average they move together; problem by problem the changes run against each other (Sp" in against
-    unlinked = entropy.sentence(pair_row(ROSE, ANSWERS_FELL, Estimate(-0.13, -0.3, 0.04)))
-    assert unlinked.endswith(
-        "problem by problem no link is to be seen (Spearman -0.13 [-0.3, 0.04] over 120 problems)."
-    )
-
-
-def test_the_sentence_says_what_is_not_measured() -> None:
-    assert entropy.sentence(pair_row(Estimate(), ANSWERS_FELL, Estimate())) == (
-        "rlvr: token entropy is not measured; answer entropy fell by 0.7 nats [0.61, 0.79]."
-    )
-    assert entropy.sentence(pair_row(Estimate(), Estimate(), Estimate(), compared=0)) == (
-        "rlvr: answer entropy is not measured, for want of samples of both models on the same problems."
-    )
-
-
-def test_the_sentence_says_which_problems_it_is_about() -> None:
-    said = entropy.sentence(pair_row(FELL, ANSWERS_FELL, Estimate(-0.1), dataset="exam", compared=8))
-    assert said.startswith("rlvr on exam, by 8 of 120 problems: token entropy fell")
-    assert said.endswith("; problem by problem they are too few to tell (Spearman -0.1 over 8 problems).")
-    said = entropy.sentence(pair_row(Estimate(-0.4), Estimate(0.1), Estimate(), problems=1, compared=1))
-    assert said == (
-        "rlvr: token entropy moved by -0.4 nats (of one problem, so without an interval) while answer entropy moved by "
-        "+0.1 (of one problem, so without an interval): the data can't tell whether they move together on average; "
-        "problem by problem there is nothing to correlate (over 1 problem)."
-    )
 
 
 def in_one_process(**decoding: float) -> Params:

@@ -115,14 +115,19 @@ def made_up(folder: Path, problems: int, k: int) -> tuple[params.Params, report.
 
 
 def counted(chosen: params.Params) -> report.Results:
-    """What figures need of a run without weights: what is said of each pair and data set."""
+    """What figures need of a run without weights: what is said of the first pair on each data set, and of the other
+    pairs on all of them together."""
     wanted, level = categorize.plan(chosen), categorize.level_plan(chosen)
-    with categorize.tallied(chosen, [wanted, level]) as connection:
+    pair = chosen.run.pairs[0]
+    first = chosen.model_copy(update={"run": chosen.run.model_copy(update={"pairs": [pair]})})
+    with categorize.tallied(chosen, [wanted, level]) as connection, pytest.MonkeyPatch.context() as patched:
         support = categorize.problems(connection, chosen, wanted)
-        said = groups.write(chosen, support, {})
+        of_first = groups.write(first, support, {})
+        for module in (groups, several):
+            patched.setattr(module, "groups", lambda rows: {"all": np.ones(rows.num_rows, dtype=bool)})
+        said = {**groups.write(chosen, support, {}), **of_first}
         several.write(chosen, categorize.problems(connection, chosen, level), said)
         top = report.top_answers(connection)
-    pair = chosen.run.pairs[0]
     mine = support.filter(pc.equal(support["pair"], pair))
     analyses = {pair: json.loads(json.dumps(said[pair]))}  # as the stage leaves it to the report
     known: dict[str, Any] = {"support": support, "metrics": categorize.metrics(support), "analyses": analyses}

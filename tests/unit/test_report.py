@@ -128,6 +128,7 @@ def test_an_adaptive_run_is_reported_as_the_full_one_would_be(
     assert "stopped early" in Path("reports/index.html").read_text()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_floor_brings_the_entropies_of_the_full_run_back(full: dict[str, Any]) -> None:
     metrics, sentences = reported(write_params(Path(), small(sample={"k": 16, "stop_after": 1, "floor": 4})))
     assert sentences == []

@@ -11,12 +11,13 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM
 
-from stages import categorize, fetch, perplexity, sample, verify
+from stages import categorize, perplexity
 from stages.params import Params
 from stages.progress import Progress
 from stages.seeds import stream
 from stages.train import fit
 from stages.train.model import save
+from tests import made
 from tests.conftest import ROOT, small, write_params
 
 STEPS = 150
@@ -69,11 +70,7 @@ def style(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], dic
         planted(Path("worded"), reworded())
         planted(Path("forgetful"), forgetful())
         params = parameters()
-        for dataset in params.run.datasets:
-            fetch.run(params, dataset)
-            for model in params.run.models:
-                sample.run(params, model, dataset)
-                verify.run(params, model, dataset)
+        made.sampled(params)
         categorize.run(params)
         perplexity.run(params)
         rows = perplexity.tabled(params)[1].to_pylist()

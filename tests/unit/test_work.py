@@ -4,7 +4,6 @@ what goes wrong in a worker is the sentence that it is."""
 from __future__ import annotations
 
 import logging
-import os
 import subprocess
 import sys
 import threading
@@ -23,6 +22,8 @@ from stages.verify.graders import Asked
 from stages.verify.grading import pool_of
 from stages.work import Crew, expect, spread
 from tests.conftest import ROOT, small, write_params
+from tests.unit import squares
+from tests.unit.squares import Squares, die, die_once, surroundings, unready
 
 PROCESSES = Crew(workers=2)
 THREADS = Crew(at_once=3)
@@ -33,57 +34,11 @@ GROWN = [(unit, unit * unit) for unit in range(1, 32)]
 HERE = pytest.mark.parametrize("crew", [PROCESSES, THREADS, STEPS], ids=["processes", "threads", "steps"])
 ON_RAY = pytest.mark.parametrize("crew", [ACTORS, STEPPING_ACTORS], ids=["plain", "stepping"])
 
-expect([__name__])  # or every worker would import this file anew
-
-
-class Squares:
-    """Squares numbers: at once, or a step at a time, when the last to come is the first to go and every other step
-    finishes nothing."""
-
-    def __init__(self) -> None:
-        self.begun: list[int] = []
-        self.steps = 0
-
-    def square(self, number: int) -> int:
-        if number < 0:
-            raise LeashError(f"{number} is below zero; give another.")
-        return number * number
-
-    def start(self, number: int) -> str:
-        self.square(number)
-        self.begun.append(number)
-        return f"ticket {len(self.begun)} for {number}"
-
-    def step(self) -> list[tuple[str, int]]:
-        self.steps += 1
-        if self.steps % 2:
-            return []
-        ticket = f"ticket {len(self.begun)} for {self.begun[-1]}"
-        return [(ticket, self.square(self.begun.pop()))]
+expect([squares.__name__])  # or every worker would import it anew
 
 
 def act_of(crew: Crew) -> Callable[[Squares, int], Any]:
     return Squares.start if crew.stepping else Squares.square
-
-
-def unready() -> Squares:
-    raise LeashError("The squares are not there; fetch them.")
-
-
-def die(_: Squares, number: int) -> int:
-    os._exit(3)
-
-
-def die_once(_: Squares, mark: Path) -> str:
-    if mark.exists():
-        return mark.name
-    mark.touch()
-    os._exit(3)
-
-
-def surroundings(_: Squares, module: str) -> tuple[bool, str | None]:
-    """Whether a worker has this module before it asks for it, and how many threads it may use."""
-    return module in sys.modules, os.environ.get("OMP_NUM_THREADS")
 
 
 def after_a_pool(module: str) -> tuple[bool, str | None]:
