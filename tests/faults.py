@@ -167,7 +167,11 @@ def damage(file: Path, how: str) -> None:
     """Damage a file as disks do, whatever its permissions: a bit of it flips, its end is lost, or all of it."""
     mode, content = file.stat().st_mode, bytearray(file.read_bytes())
     content[len(content) // 2] ^= 4
-    damaged: Mapping[str, bytes | bytearray] = {"flip": content, "truncate": content[: len(content) * 2 // 3], "empty": b""}
+    damaged: Mapping[str, bytes | bytearray] = {
+        "flip": content,
+        "truncate": content[: len(content) * 2 // 3],
+        "empty": b"",
+    }
     file.chmod(0o600)
     file.write_bytes(damaged[how])
     file.chmod(mode)

@@ -12,13 +12,13 @@ import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from stages import seeds
-from tests.conftest import ROOT, small, write_params
+from tests.conftest import ROOT, write_params
 from tests.faults import Disk, Disturbed, Ended, can_mount, damage, heard
+from tests.functional.conftest import asked
 
 KILLS = 20
 RUNS = ("base/chain", "base/make", "rlvr/chain", "rlvr/make")
@@ -49,45 +49,31 @@ Tell = Callable[[str, str], None]
 mounting = pytest.mark.skipif(not can_mount(), reason="a disk can't be mounted here (unshare)")
 
 
-def parameters() -> dict[str, Any]:
-    """Of every kind of table something."""
-    units = ["problem", "answer", "completion"]
-    return small(sample={"k": 64, "batch": 32}, categorize={"units": units, "bootstrap": 50})
-
-
 @pytest.fixture
 def tell(record_property: Callable[[str, object], None]) -> Tell:
     """Note a fault and what came of it, for the list."""
     return lambda fault, outcome: record_property("fault", f"{fault}: {outcome}")
 
 
-def new_repo(prepared: Path, folder: Path) -> Disturbed:
-    """A repo in which nothing has run. It ignores what the project does: DVC need not, in files beside the tables."""
-    shutil.copytree(prepared, folder)
-    shutil.copy(ROOT / ".gitignore", folder)
-    write_params(folder, parameters())
-    return Disturbed(folder)
-
-
 @pytest.fixture(scope="module")
-def undisturbed(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Disturbed:
-    repo = new_repo(prepared, tmp_path_factory.mktemp("faults") / "undisturbed")
-    done = repo.run()
-    assert done.code == 0, done.said
-    assert len(repo.samples()) == 2 * 10 * 64
+def undisturbed(finished: Path) -> Disturbed:
+    repo = Disturbed(finished)
+    assert len(repo.samples()) == 2 * 10 * 16
     return repo
 
 
 @pytest.fixture
-def finished(undisturbed: Disturbed, tmp_path: Path) -> Disturbed:
+def complete(finished: Path, tmp_path: Path) -> Disturbed:
     """A finished run to which something may be done."""
-    shutil.copytree(undisturbed.folder, tmp_path / "repo")
-    return Disturbed(tmp_path / "repo")
+    return Disturbed(shutil.copytree(complete, tmp_path / "repo"))
 
 
 @pytest.fixture
 def fresh(prepared: Path, tmp_path: Path) -> Disturbed:
-    return new_repo(prepared, tmp_path / "repo")
+    """A repo in which nothing has run."""
+    folder = shutil.copytree(prepared, tmp_path / "repo")
+    write_params(folder, asked())
+    return Disturbed(folder)
 
 
 def file(repo: Disturbed, pattern: str) -> Path:
@@ -163,52 +149,52 @@ def halve_dvcs_own_files(repo: Disturbed, tell: Tell) -> None:
     shutil.copy(ROOT / "dvc.lock", lock)  # as `git checkout` does
 
 
-def test_damaged_files_of_every_kind_are_mended(finished: Disturbed, undisturbed: Disturbed, tell: Tell) -> None:
+def test_damaged_files_of_every_kind_are_mended(complete: Disturbed, undisturbed: Disturbed, tell: Tell) -> None:
     """All at once, so that none is in the way of another; no sample is drawn again, for DVC has copies."""
     for number, pattern in enumerate(KEPT):
-        damage(file(finished, pattern), DAMAGES[number % len(DAMAGES)])
-    done = assert_recovered(finished, undisturbed)
+        damage(file(complete, pattern), DAMAGES[number % len(DAMAGES)])
+    done = assert_recovered(complete, undisturbed)
     drawn = re.findall(r"([\d,]+) completions drawn", done.said)
     assert set(drawn) == {"0"}
     for number, pattern in enumerate(KEPT):
-        restored = file(finished, pattern).name in "".join(re.findall("Note: .* restored from DVC's cache", done.said))
+        restored = file(complete, pattern).name in "".join(re.findall("Note: .* restored from DVC's cache", done.said))
         assert restored == ("completions" in pattern)
         outcome = "restored from DVC's cache" if restored else "made again"
         tell(f"{DAMAGES[number % len(DAMAGES)]}: {pattern}", outcome)
 
 
 def test_a_shard_damaged_here_and_in_the_cache_is_drawn_again(
-    finished: Disturbed, undisturbed: Disturbed, tell: Tell
+    complete: Disturbed, undisturbed: Disturbed, tell: Tell
 ) -> None:
     """As where the two are one file, by a link."""
-    shard = file(finished, "data/completions/rlvr/chain/*.parquet")
-    copy = finished.object(str(shard.relative_to(finished.folder)))
+    shard = file(complete, "data/completions/rlvr/chain/*.parquet")
+    copy = complete.object(str(shard.relative_to(complete.folder)))
     for each in (shard, copy):
         damage(each, "flip")
-    done = assert_recovered(finished, undisturbed)
+    done = assert_recovered(complete, undisturbed)
     assert f"{shard.name} was damaged, and its samples are drawn again" in done.said
     tell("flip: a shard of completions and DVC's copy of it", "its samples were drawn again, the others kept")
 
 
 def test_damaged_copies_in_the_cache_are_noticed_when_they_are_used(
-    finished: Disturbed, undisturbed: Disturbed, tell: Tell
+    complete: Disturbed, undisturbed: Disturbed, tell: Tell
 ) -> None:
     """DVC trusts its copies, and brings a damaged one back. Whoever reads it says so, and what makes DVC look again."""
-    texts, support = file(finished, "data/completions/base/make/*.parquet"), file(finished, "data/support/rlvr.parquet")
+    texts, support = file(complete, "data/completions/base/make/*.parquet"), file(complete, "data/support/rlvr.parquet")
     for each in (texts, support):
-        damage(finished.object(str(each.relative_to(finished.folder))), "flip")
+        damage(complete.object(str(each.relative_to(complete.folder))), "flip")
         each.unlink()
-    assert finished.run("dvc", "checkout", "--force").code == 0
-    ended = finished.run("leash", "entropy")
+    assert complete.run("dvc", "checkout", "--force").code == 0
+    ended = complete.run("leash", "entropy")
     assert_a_sentence(ended, f"{texts.name} is damaged", "`leash sample base make`")
     tell("flip: DVC's copy of completions, brought back by dvc checkout", ended.sentence)
-    assert finished.run("leash", "sample", "base", "make").code == 0
-    ended = finished.run("leash", "report")
+    assert complete.run("leash", "sample", "base", "make").code == 0
+    ended = complete.run("leash", "report")
     assert_a_sentence(ended, "rlvr.parquet is damaged", "`leash categorize`", "`chmod -R u+w .dvc/cache/files`")
     tell("flip: DVC's copy of support, brought back by dvc checkout", ended.sentence)
-    assert finished.run("chmod", "-R", "u+w", ".dvc/cache/files").code == 0
+    assert complete.run("chmod", "-R", "u+w", ".dvc/cache/files").code == 0
     support.unlink()
-    assert_recovered(finished, undisturbed)
+    assert_recovered(complete, undisturbed)
 
 
 @mounting
@@ -224,14 +210,14 @@ def test_bad_disks_are_sentences_and_what_is_there_is_kept(
     assert_equal(fresh, undisturbed)
 
 
-def test_two_runs_at_once_do_each_other_no_harm(finished: Disturbed, undisturbed: Disturbed, tell: Tell) -> None:
-    shutil.rmtree(finished.folder / "data" / "verdicts")
-    first = finished.start()
+def test_two_runs_at_once_do_each_other_no_harm(complete: Disturbed, undisturbed: Disturbed, tell: Tell) -> None:
+    shutil.rmtree(complete.folder / "data" / "verdicts")
+    first = complete.start()
     said = heard(first, 1)
-    second = finished.run()
+    second = complete.run()
     said += first.communicate()[0]
     for which, ended in {"the first": Ended(first.returncode, said), "the second": second}.items():
         if ended.code != 0:
             assert_a_sentence(ended)
         tell(f"two runs at once: {which}", ended.sentence or "finished")
-    assert_recovered(finished, undisturbed)
+    assert_recovered(complete, undisturbed)
