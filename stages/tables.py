@@ -212,7 +212,7 @@ def opened(path: Path, schema: pa.Schema, made_by: str) -> pq.ParquetFile:
 def note(path: Path) -> dict[str, str]:
     """What was kept with a table when it was written; nothing where there is no such table, or a damaged one."""
     try:
-        metadata = pq.read_schema(path).metadata if seal.holds(path) else {}
+        metadata = {} if seal.holds(path) is False else pq.read_schema(path).metadata or {}
     except (OSError, pa.ArrowInvalid):
         return {}
     return {name.decode(): value.decode() for name, value in metadata.items() if name.decode() != seal.NAME}

@@ -96,7 +96,7 @@ class Ledger:
         if manifest is None:
             raise LeashError(
                 f"{path} is damaged; delete it and run this again if its samples were drawn with the present "
-                f"parameters, else draw them anew with `--resample`."
+                f"parameters, else begin anew with `--resample` (of imported ones, `--replace`)."
             )
         return manifest
 
@@ -247,12 +247,13 @@ def _seal(content: Mapping[str, Any]) -> str:
 
 
 def _unsealed(written: bytes) -> dict[str, Any] | None:
-    """What a manifest says; None where it is damaged."""
+    """What a manifest says, sealed or from before there were seals; None where it is damaged."""
     try:
         manifest: dict[str, Any] = json.loads(written)
     except ValueError:
         return None
-    return manifest if manifest.pop(SEAL, None) == _seal(manifest) else None
+    seal = manifest.pop(SEAL, None)
+    return manifest if seal in (None, _seal(manifest)) else None
 
 
 def _table(completions: Sequence[Completion]) -> pa.Table:
