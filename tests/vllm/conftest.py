@@ -1,16 +1,36 @@
-"""What the tests in real vLLM share: its surroundings, and the embedded weights."""
+"""What the tests in real vLLM share: its surroundings, the embedded weights, and the engines, which start once."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stages import models
+from stages.params import Vllm
 from tests.conftest import ROOT
 
+BASE = models.Weights("base", str(ROOT / "models" / "base"), None, "float32")
 
-@pytest.fixture(scope="module")
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Engines that end come last: they take with them what all engines of a process stand on."""
+    items.sort(key=lambda item: item.path == Path(__file__).with_name("test_safety.py"))
+
+
+@cache
+def engine_on(weights: models.Weights) -> Any:
+    """The engine that runs on these weights, for all files: starting it takes longer than most of their tests."""
+    from stages.sample.vllm_engine import VllmEngine
+
+    return VllmEngine(weights, Vllm(max_model_len=128, eager=True))
+
+
+@pytest.fixture(scope="session")
 def in_process() -> None:
     """vLLM in this very process, with little memory and no network."""
     pytest.importorskip("vllm", reason="vLLM is not installed; `make test-vllm` installs it")
@@ -19,4 +39,4 @@ def in_process() -> None:
 
 @pytest.fixture(scope="module", params=["base", "rlvr"])
 def weights(request: pytest.FixtureRequest) -> models.Weights:
-    return models.Weights(request.param, str(ROOT / "models" / request.param), None, "float32")
+    return replace(BASE, name=request.param, source=str(ROOT / "models" / request.param))

@@ -15,13 +15,13 @@ import pytest
 from scipy import stats
 
 from stages import models, params, sample, seeds
-from stages.params import Vllm
 from stages.prompts import Prompt
 from stages.sample import engines
 from stages.sample.engine import Completion, Decoding, Request
 from stages.train import tasks
 from stages.verify.extract import extract
 from tests.conftest import ROOT, small, write_params
+from tests.vllm.conftest import engine_on
 
 pytestmark = pytest.mark.vllm
 
@@ -29,14 +29,11 @@ KINDS = [("chain", 5), ("chain", 8), ("make", 3), ("make", 5), ("make", 8)]
 PLAIN = Decoding(temperature=1.0, top_p=1.0, max_tokens=72)
 SAMPLES = 256
 LEVEL = 0.001  # of all tests on a model together
-SETTINGS = Vllm(max_model_len=128, eager=True)
 
 
 @pytest.fixture(scope="module")
 def vllm(in_process: None, weights: models.Weights) -> Any:
-    from stages.sample.vllm_engine import VllmEngine
-
-    return VllmEngine(weights, SETTINGS)
+    return engine_on(weights)
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +66,7 @@ def test_greedy_completions_are_the_torch_engines(vllm: Any, torch_engine: Any) 
 def test_samples_are_of_the_same_distribution(vllm: Any, torch_engine: Any) -> None:
     """On every problem: a χ² test that both engines' answers come from one distribution, answers seen fewer than ten
     times taken together. The level of 0.001 is shared out over the problems (Bonferroni)."""
-    asked = requests(range(SAMPLES), 8)
+    asked = requests(range(SAMPLES), 3)
     answers: dict[str, list[Counter[str | None]]] = {request.problem_id: [] for request in asked}
     for engine in (vllm, torch_engine):
         drawn: dict[str, Counter[str | None]] = {problem: Counter() for problem in answers}

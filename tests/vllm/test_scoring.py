@@ -19,6 +19,7 @@ from stages.scoring import Job, Reading, Trace, VllmCrew, keep_scores
 from stages.scoring.scorer import Scorer, rows_of
 from stages.train import tasks
 from stages.work import Crew
+from tests.vllm.conftest import engine_on
 
 pytestmark = pytest.mark.vllm
 
@@ -29,9 +30,12 @@ VLLM = Reading("vllm")
 
 @pytest.fixture(scope="module")
 def vllm(in_process: None, weights: models.Weights) -> Any:
-    from stages.scoring.vllm_scorer import VllmScorer
+    """A scorer in the engine that is running."""
+    from stages.scoring import vllm_scorer
 
-    return VllmScorer(weights, SETTINGS)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(vllm_scorer, "new_engine", lambda *_: engine_on(weights)._engine)
+        return vllm_scorer.VllmScorer(weights, SETTINGS)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ Run by `make test-vllm` in an environment of its own, with vLLM's CPU build.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
@@ -16,19 +15,17 @@ import pytest
 from stages import models, sample, tables, verify
 from stages.errors import LeashError
 from stages.models import load_processor
-from stages.params import Vllm
 from stages.prompts import Prompt, rendered
 from stages.sample import engines
 from stages.sample.engine import Completion, Decoding, Request
 from stages.sample.vllm_engine import picture
-from tests.conftest import ROOT, small, write_params
+from tests.conftest import small, write_params
+from tests.vllm.conftest import BASE, engine_on
 
 pytestmark = pytest.mark.vllm
 
 GREEDY = Decoding(temperature=0.0, top_p=1.0, max_tokens=12)
 PLAIN = Decoding(temperature=1.0, top_p=1.0, max_tokens=12)
-SETTINGS = Vllm(max_model_len=128, eager=True)
-BASE = str(ROOT / "models" / "base")
 SIDE, PATCH = 56, 14
 PATCHES = (SIDE // PATCH) ** 2 // 4  # four of them make a token
 TOKENS = PATCHES + 3  # with those around them, which an image has in the prompt
@@ -98,7 +95,7 @@ def make_processor() -> Any:
     """The embedded models' words, and the tokens that stand for an image."""
     from transformers import Idefics3ImageProcessorPil, Idefics3Processor
 
-    tokenizer = models.load_tokenizer(models.Weights("base", BASE, None, "float32"))
+    tokenizer = models.load_tokenizer(BASE)
     tokenizer.add_tokens(["<fake_token_around_image>", "<global-img>", "<image>"], special_tokens=True)
     eyes = Idefics3ImageProcessorPil(
         size={"longest_edge": SIDE}, max_image_size={"longest_edge": SIDE}, do_image_splitting=False
@@ -107,15 +104,8 @@ def make_processor() -> Any:
 
 
 @pytest.fixture(scope="module")
-def vllm(weights: models.Weights) -> Any:
+def vllm(in_process: None, weights: models.Weights) -> Any:
     return engine_on(weights)
-
-
-def engine_on(weights: models.Weights) -> Any:
-    os.environ |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1"}
-    from stages.sample.vllm_engine import VllmEngine
-
-    return VllmEngine(weights, SETTINGS)
 
 
 def asked(*images: bytes, text: str = "compute 3 + 4 :") -> Prompt:
@@ -199,10 +189,10 @@ def test_a_template_without_a_place_for_images_is_refused_in_a_sentence(
         drawn(vllm, asked(RED, text="make 7 from 3 4 :"))
 
 
-def test_a_model_without_eyes_says_so(vllm: Any) -> None:
-    blind = engine_on(models.Weights("base", BASE, None, "float32"))
+@pytest.mark.usefixtures("in_process")
+def test_a_model_without_eyes_says_so() -> None:
     with pytest.raises(LeashError, match=r"have images, and base is no vision-language model; .*\.$"):
-        drawn(blind, asked(RED))
+        drawn(engine_on(BASE), asked(RED))
 
 
 def test_the_stage_samples_questions_with_images(
