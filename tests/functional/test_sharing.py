@@ -105,15 +105,13 @@ def test_each_level_brings_what_it_says(
                 shell("leash", direction, level, "-r", "other", cwd=repo)
             return made(clone)
 
-        if kind is directory:  # the others show that DVC reaches them, too
-            assert sent("report") == {path: md5 for path, md5 in whole.items() if path.startswith("reports/")}
+        assert sent("report") == {path: md5 for path, md5 in whole.items() if path.startswith("reports/")}
         assert sent("verdicts") == {path: md5 for path, md5 in whole.items() if "completions/" not in path}
         assert {path.name for path in (clone / "data").iterdir()} == WITHOUT_TEXTS
         assert "text" not in columns(clone / "data")
         assert not texts & remote.objects
-        if kind is directory:
-            assert sent("everything") == whole
-            assert texts <= remote.objects
+        assert sent("everything") == whole
+        assert texts <= remote.objects
 
 
 def test_verdicts_alone_give_the_metrics_of_the_full_run_at_another_epsilon_and_k(
