@@ -65,7 +65,7 @@ def undisturbed(finished: Path) -> Disturbed:
 @pytest.fixture
 def complete(finished: Path, tmp_path: Path) -> Disturbed:
     """A finished run to which something may be done."""
-    return Disturbed(shutil.copytree(complete, tmp_path / "repo"))
+    return Disturbed(shutil.copytree(finished, tmp_path / "repo"))
 
 
 @pytest.fixture
