@@ -48,6 +48,16 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         expect(["stages.sample.torch_engine", "stages.scoring.scorer"])
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The faults that were injected, whichever worker did it, with what came of each."""
+    reports = [r for some in terminalreporter.stats.values() for r in some if getattr(r, "when", None) == "call"]
+    told = [text for report in reports for name, text in report.user_properties if name == "fault"]
+    if told:
+        terminalreporter.section(f"{len(told)} faults injected")
+        for number, text in enumerate(told, 1):
+            terminalreporter.write_line(f"{number:3}. {text}")
+
+
 @pytest.fixture(autouse=True)
 def _no_lines_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a command says does not depend on how busy the machine is."""

@@ -49,16 +49,6 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """The faults that were injected, whichever worker did it, with what came of each."""
-    reports = [r for some in terminalreporter.stats.values() for r in some if getattr(r, "when", None) == "call"]
-    told = [text for report in reports for name, text in report.user_properties if name == "fault"]
-    if told:
-        terminalreporter.section(f"{len(told)} faults injected")
-        for number, text in enumerate(told, 1):
-            terminalreporter.write_line(f"{number:3}. {text}")
-
-
 @pytest.fixture(scope="session")
 def finished(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The prepared repo after a run of all stages, made once for all workers: the first to want it makes it, and the

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from stages import seeds
-from tests.conftest import ROOT, write_params
+from tests.conftest import ROOT, write_params, yaml
 from tests.faults import Disk, Disturbed, Ended, can_mount, damage, heard
 from tests.functional.conftest import asked
 
@@ -91,7 +91,8 @@ def assert_recovered(repo: Disturbed, undisturbed: Disturbed, *command: str) -> 
 
 def assert_equal(repo: Disturbed, undisturbed: Disturbed) -> None:
     assert repo.made() == undisturbed.made()
-    assert (repo.folder / "dvc.lock").read_bytes() == (undisturbed.folder / "dvc.lock").read_bytes()
+    locks = [yaml.load((each.folder / "dvc.lock").read_text()) for each in (repo, undisturbed)]
+    assert locks[0] == locks[1]
 
 
 def assert_a_sentence(ended: Ended, *words: str) -> None:
@@ -157,7 +158,8 @@ def test_damaged_files_of_every_kind_are_mended(complete: Disturbed, undisturbed
     drawn = re.findall(r"([\d,]+) completions drawn", done.said)
     assert set(drawn) == {"0"}
     for number, pattern in enumerate(KEPT):
-        restored = file(complete, pattern).name in "".join(re.findall("Note: .* restored from DVC's cache", done.said))
+        place = file(complete, pattern).relative_to(complete.folder)
+        restored = f"Note: {place} was damaged and is restored from DVC's cache." in done.said
         assert restored == ("completions" in pattern)
         outcome = "restored from DVC's cache" if restored else "made again"
         tell(f"{DAMAGES[number % len(DAMAGES)]}: {pattern}", outcome)
