@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import shutil
 import signal
@@ -76,6 +77,7 @@ class Disturbed:
 
     def start(self) -> subprocess.Popen[str]:
         """In a session of its own, so that all its processes can be met by a signal."""
+        self.removed_half_a_rwlock()
         return subprocess.Popen(
             REPRO, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
         )
@@ -105,6 +107,17 @@ class Disturbed:
         os.kill(found[0], signal.SIGKILL)
         said = process.communicate()[0]
         return Ended(process.returncode, said)
+
+    def removed_half_a_rwlock(self) -> bool:
+        """DVC writes this file in place, so that a kill may leave half of it; all that helps is to remove it."""
+        rwlock = self.folder / ".dvc" / "tmp" / "rwlock"
+        if not rwlock.exists():
+            return False
+        with contextlib.suppress(ValueError):
+            json.loads(rwlock.read_text())
+            return False
+        rwlock.unlink()
+        return True
 
     def on_bad_disks(self, disks: Sequence[Disk]) -> list[Ended]:
         """Run on each bad disk, which is mended before the next goes bad, and at last on good ones. They are in a mount
