@@ -22,8 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow.parquet as pq
+from ruamel.yaml.error import YAMLError
 
 from stages import disk, tables
+from tests.conftest import ROOT, yaml
 
 REPRO = ["dvc", "repro"]
 NAMESPACE = ["unshare", "--map-root-user", "--mount"]
@@ -77,7 +79,7 @@ class Disturbed:
 
     def start(self) -> subprocess.Popen[str]:
         """In a session of its own, so that all its processes can be met by a signal."""
-        self.removed_half_a_rwlock()
+        self.mended()
         return subprocess.Popen(
             REPRO, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
         )
@@ -108,16 +110,17 @@ class Disturbed:
         said = process.communicate()[0]
         return Ended(process.returncode, said)
 
-    def removed_half_a_rwlock(self) -> bool:
-        """DVC writes this file in place, so that a kill may leave half of it; all that helps is to remove it."""
-        rwlock = self.folder / ".dvc" / "tmp" / "rwlock"
-        if not rwlock.exists():
-            return False
-        with contextlib.suppress(ValueError):
-            json.loads(rwlock.read_text())
-            return False
-        rwlock.unlink()
-        return True
+    def mended(self) -> str:
+        """DVC writes two files in place, so that a kill may leave half of them. Do about it what the README says, and
+        tell what it was."""
+        rwlock, lock = self.folder / ".dvc" / "tmp" / "rwlock", self.folder / "dvc.lock"
+        if rwlock.exists() and not is_json(rwlock.read_text()):
+            rwlock.unlink()
+            return "; DVC's rwlock was cut short, and removed"
+        if not is_whole_lock(lock.read_text(), (ROOT / "dvc.lock").read_text()):
+            shutil.copy(ROOT / "dvc.lock", lock)  # as `git checkout` does
+            return "; dvc.lock was cut short, and taken from git"
+        return ""
 
     def on_bad_disks(self, disks: Sequence[Disk]) -> list[Ended]:
         """Run on each bad disk, which is mended before the next goes bad, and at last on good ones. They are in a mount
@@ -163,6 +166,23 @@ def heard(process: subprocess.Popen[str], stages: int) -> str:
     while said.count(STARTS) < stages and (line := process.stdout.readline()):
         said += line
     return said
+
+
+def is_json(text: str) -> bool:
+    with contextlib.suppress(ValueError):
+        json.loads(text)
+        return True
+    return False
+
+
+def is_whole_lock(text: str, before: str) -> bool:
+    """Whether a lock has all stages that it had before, and what each of them read and made."""
+    try:
+        stages = yaml.load(text)["stages"]
+        entries = [entry for stage in stages.values() for entry in (*stage.get("deps", ()), *stage["outs"])]
+    except (YAMLError, KeyError, TypeError, AttributeError):
+        return False
+    return set(yaml.load(before)["stages"]) <= set(stages) and all(None not in entry.values() for entry in entries)
 
 
 def workers(group: int) -> list[int]:
