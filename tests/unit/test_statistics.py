@@ -1,4 +1,4 @@
-"""The statistics against enumeration of everything that could have happened, scipy and statsmodels."""
+"""The statistics against enumeration of everything that could have happened, scipy, and figures of statsmodels."""
 
 from __future__ import annotations
 
@@ -203,19 +203,20 @@ def test_fisher_is_scipys_on_large_tables_down_to_the_smallest_p_values() -> Non
     assert min(expected) < 1e-50
 
 
-def test_benjamini_hochberg_is_statsmodels() -> None:
-    from statsmodels.stats.multitest import multipletests
-
+def test_benjamini_hochberg_rejects_as_its_definition_does() -> None:
+    """At each level all up to the largest p-value that is at most level · rank / number."""
     p = np.random.default_rng(2).random(40) ** 3
     found = benjamini_hochberg(p, np.full(40, "all", dtype=object))
-    assert found == pytest.approx(multipletests(p, method="fdr_bh")[1], abs=EXACT)
+    ranked = np.sort(p)
+    for level in (0.01, 0.05, 0.1, 0.3, 0.9):
+        passing = ranked[ranked <= level * np.arange(1, 41) / 40]
+        assert (found <= level).tolist() == (p <= passing.max(initial=-1)).tolist()
 
 
 @pytest.mark.parametrize(("came", "went"), [(0, 0), (1, 0), (5, 5), (3, 17), (36, 163)])
-def test_mcnemar_is_statsmodels(came: int, went: int) -> None:
-    from statsmodels.stats.contingency_tables import mcnemar as theirs
-
-    expected = theirs([[9, came], [went, 9]], exact=True).pvalue if came + went else 1.0
+def test_mcnemar_is_a_fair_coin(came: int, went: int) -> None:
+    tails = [math.comb(came + went, i) for i in range(min(came, went) + 1)]
+    expected = min(float(Fraction(2 * sum(tails), 2 ** (came + went))), 1.0)
     assert testing.mcnemar(came, went) == pytest.approx(expected, abs=EXACT)
 
 
@@ -286,14 +287,17 @@ def test_the_conditional_estimate_is_scipys_of_one_table() -> None:
     assert found.conditional[0] == pytest.approx(theirs, rel=1e-6)
 
 
-def test_breslow_day_is_statsmodels_and_holds_at_a_ratio_of_one() -> None:
-    from statsmodels.stats.contingency_tables import StratifiedTable
-
-    n, c, m, d = (x[change(2.5, problems=30)[1] > 0] for x in change(2.5, problems=30))
-    theirs = StratifiedTable(np.array([[d, m - d], [c, n - c]], dtype=float)).test_equal_odds(adjust=True)
+def test_the_pooled_factor_and_breslow_days_test_are_those_of_statsmodels() -> None:
+    """Figures of StratifiedTable, version 0.15.0: logodds_pooled, logodds_pooled_se, test_equal_odds(adjust=True)."""
+    n, c, m, d = np.array([[12, 30, 5, 40], [3, 20, 4, 1], [9, 25, 7, 50], [5, 21, 3, 6]])
     found = tilt(n, c, m, d, 0.95)
     assert found is not None
-    assert found.breslow_day == pytest.approx((theirs.statistic, theirs.pvalue), abs=EXACT)
+    margin = 1.959963984540054 * 0.42742737986954965
+    assert np.log(found.pooled) == pytest.approx(0.8284008311842762 + np.array([0, -margin, margin]), abs=EXACT)
+    assert found.breslow_day == pytest.approx((4.953952620357847, 0.17520017956707612), abs=EXACT)
+
+
+def test_breslow_days_test_holds_at_a_ratio_of_one() -> None:
     even = tilt(np.array([9, 9]), np.array([3, 4]), np.array([9, 9]), np.array([4, 3]), 0.95)
     assert even is not None
     assert even.pooled[0] == pytest.approx(1)

@@ -1,8 +1,8 @@
 """The tilt test: is one uniform sharpening the whole change?
 
 The paper's theory has RLVR as π ∝ q·exp(βR): every problem's odds of success grow by one factor e^β, the common odds
-ratio over problems. It is estimated by Mantel and Haenszel (statsmodels) and by conditional maximum likelihood, given
-every problem's total of hits; Breslow and Day's test, with Tarone's correction, asks whether one factor will do.
+ratio over problems. It is estimated by Mantel and Haenszel and by conditional maximum likelihood, given every problem's
+total of hits; Breslow and Day's test, with Tarone's correction, asks whether one factor will do.
 
 That test wants some five hits and misses in every cell, which problems solved once in a thousand tries don't have. So
 beside it stands one that is at home with sparse tables: the squared residuals of all problems against the mean and the
@@ -120,19 +120,16 @@ def tilt(n_base: Ints, c_base: Ints, n_rlvr: Ints, c_rlvr: Ints, confidence: flo
     above, below = _parts(of)
     if not above.sum() or not below.sum():
         return None
-    from statsmodels.stats.contingency_tables import StratifiedTable
-
-    cells = np.array([[of.c_rlvr, of.n_rlvr - of.c_rlvr], [of.c_base, of.n_base - of.c_base]], dtype=float)
-    strata = StratifiedTable(cells)
-    beta, error = conditional_likelihood(of, float(strata.logodds_pooled))
+    pooled, pooled_error = mantel_haenszel(of, above, below)
+    beta, error = conditional_likelihood(of, pooled)
     odds = float(np.exp(beta))
     residual, p_values, noise = _residuals(of, odds)
     return Tilt(
         kept=kept,
-        pooled=_with_interval(float(strata.logodds_pooled), float(strata.logodds_pooled_se), confidence),
+        pooled=_with_interval(pooled, pooled_error, confidence),
         conditional=_with_interval(beta, error, confidence),
         parts=(above, below),
-        breslow_day=breslow_day(of, float(np.exp(strata.logodds_pooled))),
+        breslow_day=breslow_day(of, float(np.exp(pooled))),
         expects_few=float(np.mean(_least_expected(of, odds) < FEW)),
         residual=residual,
         explained=explained(of, odds, noise),
@@ -141,9 +138,17 @@ def tilt(n_base: Ints, c_base: Ints, n_rlvr: Ints, c_rlvr: Ints, confidence: flo
     )
 
 
+def mantel_haenszel(of: Tables, above: Reals, below: Reals) -> tuple[float, float]:
+    """ln of the pooled odds ratio, and its standard error by Robins, Breslow and Greenland."""
+    alike = (of.c_rlvr + of.n_base - of.c_base) / (of.n_base + of.n_rlvr)
+    a, b = above.sum(), below.sum()
+    mixed = alike @ below + (1 - alike) @ above
+    variance = (alike @ above / a**2 + mixed / (a * b) + (1 - alike) @ below / b**2) / 2
+    return float(np.log(a / b)), float(np.sqrt(variance))
+
+
 def breslow_day(of: Tables, odds: float) -> tuple[float, float]:
-    """Breslow and Day's statistic with Tarone's correction, and its p-value. statsmodels has it, but divides 0 by 0
-    where the common odds ratio is 1."""
+    """Breslow and Day's statistic with Tarone's correction, and its p-value."""
     fitted = of.fitted(odds)
     cells = (fitted, of.n_rlvr - fitted, of.hits - fitted, of.n_base - of.hits + fitted)
     variance = 1 / np.sum([1 / cell for cell in cells], axis=0)

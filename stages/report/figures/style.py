@@ -191,12 +191,15 @@ def nothing(sentence: str) -> Figure:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """As PNG and SVG, without a date; laid out once for both."""
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
-    for suffix in (".png", ".svg"):
-        with disk.whole(path.with_suffix(suffix)) as unfinished:
-            figure.savefig(unfinished, metadata={"Date": None} if suffix == ".svg" else None)
+    """As PNG and SVG, without a date; laid out once for both. (While a figure has a layout engine, be it the one that
+    does nothing, saving it draws it twice.)"""
+    if engine := figure.get_layout_engine():
+        engine.execute(figure)
+    with mpl.rc_context({"figure.constrained_layout.use": False}):
+        figure.set_layout_engine(None)
+        for suffix in (".png", ".svg"):
+            with disk.whole(path.with_suffix(suffix)) as unfinished:
+                figure.savefig(unfinished, metadata={"Date": None} if suffix == ".svg" else None)
     plt.close(figure)
 
 
