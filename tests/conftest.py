@@ -21,10 +21,10 @@ yaml = YAML(typ="safe", pure=True)
 
 
 def small(**changes: dict[str, Any]) -> dict[str, Any]:
-    """The project's own parameters on one problem a level, 16 samples and two models, and without other people's traces
-    and exact masses; `changes` by group."""
+    """The project's own parameters on one problem a level, 16 samples, two models and one worker, since each must load
+    them, and without other people's traces and exact masses; `changes` by group."""
     raw: dict[str, Any] = yaml.load((ROOT / "params.yaml").read_text())
-    raw["run"] |= {"models": ["base", "rlvr"], "pairs": ["rlvr"], "processes": 2}
+    raw["run"] |= {"models": ["base", "rlvr"], "pairs": ["rlvr"], "processes": 1}
     for dataset in raw["datasets"].values():
         dataset["per_level"] = 1
     raw["sample"] |= {"k": 16, "batch": 64}

@@ -23,7 +23,6 @@ from tests.conftest import ROOT, small, write_params
 from tests.functional.conftest import asked, ran, shell
 
 STAGES = ["fetch", "sample", "verify", "mass", "categorize", "perplexity", "entropy", "report"]
-MAKE = {"models": ["base", "rlvr"], "datasets": ["make"], "pairs": ["rlvr"]}  # half of the stages are enough
 CHECKS = sorted((Path(__file__).parent / "checks").glob("*.sql"))
 
 
@@ -69,7 +68,7 @@ def test_data(repo: Path, check: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_report_is_complete(repo: Path) -> None:
     metrics = json.loads((repo / "reports" / "metrics.json").read_text())["pairs"]["rlvr"]
-    assert sum(metrics[name] for name in "PESO") == 10
+    assert sum(metrics[name] for name in "PESO") == 6
     assert {"SRR", "NDR", "SDS", "NSCR", "base_pass@1", "rlvr_pass@16"} <= set(metrics)
     for name in ("pass_at_k", "support_map", "categories", "trajectory", "perplexity", "entropy"):
         for suffix in (".png", ".svg"):
@@ -105,7 +104,7 @@ def test_more_k_draws_only_the_new_samples(repo: Path) -> None:
     completions = repo / "data" / "completions" / "rlvr" / "make"
     before = {path.name: path.read_bytes() for path in completions.glob("*.parquet")}
     old = rows(completions)
-    assert reproduce(repo, "categorize", sample={"k": 24, "batch": 64}, run=MAKE) == STAGES[1:5]
+    assert reproduce(repo, "categorize", sample={"k": 24, "batch": 64}) == STAGES[1:5]
     assert {path.name: path.read_bytes() for path in completions.glob("*.parquet") if path.name in before} == before
     new = rows(completions)
     assert len(new) == len(old) * 24 // 16
@@ -116,7 +115,7 @@ def test_more_k_draws_only_the_new_samples(repo: Path) -> None:
 def test_less_k_throws_nothing_away_and_leaks_nothing_in(repo: Path) -> None:
     completions = repo / "data" / "completions" / "rlvr" / "make"
     kept = rows(completions)
-    reproduce(repo, "categorize", sample={"k": 4, "batch": 64}, run=MAKE)
+    reproduce(repo, "categorize", sample={"k": 4, "batch": 64})
     assert rows(completions) == kept
     found = json.loads((repo / "data" / "analysis" / "rlvr.json").read_text())["all"]
     assert found["k"] == 4
@@ -124,9 +123,9 @@ def test_less_k_throws_nothing_away_and_leaks_nothing_in(repo: Path) -> None:
 
 
 def test_the_number_of_processes_changes_nothing(repo: Path, project: Params) -> None:
-    """Sampled and verified by hand with one process and another batch size: the same verdicts."""
+    """Sampled and verified by hand with two processes and another batch size: the same verdicts."""
     changes: dict[str, dict[str, Any]] = {
-        "run": {"models": ["base"], "pairs": ["same"], "processes": 1},
+        "run": {"models": ["base"], "pairs": ["same"], "processes": 2},
         "sample": {"k": 16, "batch": 50},
     }
     params = write_params(Path(), small(pairs={"same": {"base": "base", "rlvr": "base"}}, **changes))
@@ -139,13 +138,13 @@ def test_the_number_of_processes_changes_nothing(repo: Path, project: Params) ->
 
 def test_another_temperature_is_refused_and_nothing_is_lost(repo: Path) -> None:
     write_params(repo, small(sample={"k": 16, "batch": 64, "temperature": 0.6}))
-    kept = rows(repo / "data" / "completions" / "base" / "chain")
-    done = subprocess.run(["leash", "sample", "base", "chain"], cwd=repo, capture_output=True, text=True, check=False)
+    kept = rows(repo / "data" / "completions" / "base" / "make")
+    done = subprocess.run(["leash", "sample", "base", "make"], cwd=repo, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "another temperature" in done.stderr
-    assert "leash sample base chain --resample" in done.stderr
-    assert rows(repo / "data" / "completions" / "base" / "chain") == kept
+    assert "leash sample base make --resample" in done.stderr
+    assert rows(repo / "data" / "completions" / "base" / "make") == kept
 
 
 def test_query_sees_every_table(repo: Path) -> None:

@@ -17,7 +17,7 @@ from tests.functional.conftest import ran, shell
 
 PLOTS = {
     "pass@k": {"base", "rlvr"},
-    "categories": {"all", "chain", "make"},
+    "categories": {"all", "make"},
     "ratios by epsilon": {"SRR", "NDR", "NSCR"},
 }
 
@@ -54,7 +54,7 @@ def test_experiments_have_columns_that_can_be_read(swept: tuple[Path, str]) -> N
     columns = {"P", "E", "S", "O", "SRR", "NDR", "NSCR", "NSCR.low", "NSCR.high", "pass@1.base", "pass@k.trained"}
     assert columns <= set(rows["half"])
     assert rows["half"]["categorize.epsilon"] == "0.5"
-    assert sum(int(rows["half"][category]) for category in "PESO") == 10
+    assert sum(int(rows["half"][category]) for category in "PESO") == 6
 
 
 def test_plots_of_two_epsilons_are_drawn_by_vega_lite(swept: tuple[Path, str]) -> None:

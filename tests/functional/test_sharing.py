@@ -6,7 +6,6 @@ One run is shared by the whole file; each test has a clone of its own.
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -16,13 +15,14 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from stages import params, sample
 from stages.sharing import LEVELS
 from tests.conftest import ROOT, write_params, yaml
 from tests.functional.conftest import asked, ran, shell
 from tests.remotes import SSHD, Remote, bucket, directory, host
 
 WITHOUT_TEXTS = {"problems", "verdicts", "mass", "support", "analysis", "perplexity", "entropy"}
-ELSEWHERE = "The completions of base on chain are not here, but dvc.lock knows of them"
+ELSEWHERE = "The completions of base on make are not here, but dvc.lock knows of them"
 
 
 @pytest.fixture(scope="module")
@@ -139,28 +139,42 @@ def test_verdicts_alone_give_the_metrics_of_the_full_run_at_another_epsilon_and_
     assert made(clone) == ours
 
 
-def test_nothing_is_drawn_that_a_remote_may_have_until_one_says_so(clone: Path) -> None:
+def test_nothing_is_drawn_that_a_remote_may_have_until_one_says_so(
+    clone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     complaint = said("dvc", "repro", cwd=clone)
     assert ELSEWHERE in complaint
-    assert "leash sample base chain, exited with 2" in complaint
+    assert "leash sample base make, exited with 2" in complaint
     assert not (clone / "data" / "completions").exists()
-    meant = {**os.environ, "LEASH_ANEW": "1"}
-    subprocess.run(["leash", "sample", "base", "chain"], cwd=clone, env=meant, capture_output=True, check=True)
+    monkeypatch.chdir(clone)
+    with monkeypatch.context() as meant:
+        meant.setenv("LEASH_ANEW", "1")
+        assert sample.run(params.load(), "base", "make").samples == 96
     shell("dvc", "remote", "remove", "store", cwd=clone)
-    assert "96 completions drawn" in shell("leash", "sample", "base", "make", cwd=clone)
+    assert sample.run(params.load(), "rlvr", "make").samples == 96
 
 
-def test_samples_are_never_added_to_files_of_the_cache(origin: Path, tmp_path: Path) -> None:
+def test_samples_are_never_added_to_files_of_the_cache(
+    origin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Neither when DVC runs the stage nor by hand, when it has no chance to make copies of its links."""
     repo = shutil.copytree(origin, tmp_path / "linked")
     shell("dvc", "config", "cache.type", "symlink", cwd=repo)
     shell("dvc", "checkout", "--relink", cwd=repo)
-    for k, command in ((20, ["leash", "sample", "base", "chain"]), (24, ["dvc", "repro", "-s", "sample@base-chain"])):
+    monkeypatch.chdir(repo)
+
+    def by_hand() -> None:
+        sample.run(params.load(), "base", "make")
+
+    def by_dvc() -> None:
+        shell("dvc", "repro", "-s", "sample@base-make", cwd=repo)
+
+    for k, draw in ((20, by_hand), (24, by_dvc)):
         write_params(repo, asked(sample={"k": k, "batch": 64}))
-        shell(*command, cwd=repo)
+        draw()
         cache = [file for file in (repo / ".dvc" / "cache" / "files").rglob("*") if file.is_file()]
         assert [f for f in cache if md5(f) != f"{f.parent.name}{f.name}".removesuffix(".dir")] == []
-    assert len(list((repo / "data" / "completions" / "base" / "chain").glob("*.parquet"))) == 3
+    assert len(list((repo / "data" / "completions" / "base" / "make").glob("*.parquet"))) == 3
 
 
 def test_the_verdicts_level_is_every_stage_but_those_with_texts_and_weights() -> None:
