@@ -199,10 +199,12 @@ def test_vllm_gives_no_entropies(tmp_path: Path) -> None:
 
 
 def test_the_crew_is_what_the_engine_needs(project: Params, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = {**project.run.model_dump(), "processes": 2}
+    here = write_params(Path(), small(run=run))
     monkeypatch.setattr(scoring, "has_gpu", lambda: False)
-    assert crew_for(project, PLAIN).workers == 2
+    assert crew_for(here, PLAIN).workers == 2
     monkeypatch.setattr(scoring, "has_gpu", lambda: True)
-    assert crew_for(project, PLAIN).workers == 1
+    assert crew_for(here, PLAIN).workers == 1
     there = write_params(Path(), small(run={"on": "ray"}, sample={"vllm": {"tensor_parallel": 4}}))
     assert (crew_for(there, PLAIN).ray, crew_for(there, PLAIN).gpus) == (there.ray, 1)
     many_at_once = crew_for(there, Reading("vllm"))
