@@ -28,7 +28,7 @@ bench: $(VENV)/.installed
 
 install: $(VENV)/.installed
 
-# (setuptools would warn of editable installs.) The pip that comes with Python takes three times as long as a new one.
+# With the pip that comes with Python, installing takes minutes more. (setuptools would warn of editable installs.)
 INSTALL = PYTHONWARNINGS=ignore $(dir $@)bin/python -m pip install --quiet --disable-pip-version-check
 
 # torch first: its own line keeps a package that asks for "any torch" from bringing another build.

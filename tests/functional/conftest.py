@@ -14,10 +14,8 @@ import pytest
 
 from tests.conftest import ROOT, small, write_params
 
-FIRST = (
-    "test_faults.py",
-    "test_sampling.py",
-)  # the longest; the second needs no finished run, while the first makes it
+# The longest files. The second needs no finished run, so that its worker does not wait while the first makes one.
+FIRST = ("test_faults.py", "test_sampling.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
