@@ -91,7 +91,7 @@ def train(file: Path) -> None:
     """Train the embedded base, RLVR and SFT models from scratch."""
     from stages.train import run
 
-    run(parameters.load(file).train, Path("models"))
+    run(parameters.load(file).train, Path("models/embedded"))
 
 
 @main.command()

@@ -1,7 +1,7 @@
 """train: a base model from scratch, its RLVR version by GRPO with checkpoints on the way, and an SFT version.
 
 In:  nothing but a seed and numbers of steps.
-Out: models/{base,rlvr,rlvr-050,…,sft}, plain Hugging Face folders of 0.76 MB each.
+Out: models/embedded/{base,rlvr,rlvr-050,…,sft}, plain Hugging Face folders of 0.76 MB each.
 """
 
 from __future__ import annotations

@@ -57,7 +57,9 @@ def main() -> None:
 
 
 def with_rule(settings: params.Params, stop_after: int | None, epsilon: float | str = 0.0) -> params.Params:
-    catalogue = {m: settings.models[m].model_copy(update={"path": str(ROOT / "models" / m)}) for m in MODELS}
+    catalogue = {
+        m: settings.models[m].model_copy(update={"path": str(ROOT / "models" / "embedded" / m)}) for m in MODELS
+    }
     return settings.model_copy(
         update={
             "run": settings.run.model_copy(

@@ -23,7 +23,7 @@ LIMIT = 1e-5
 
 
 def engines(dtype: str) -> list[TorchEngine]:
-    weights = models.Weights("base", str(ROOT / "models" / "base"), None, dtype)
+    weights = models.Weights("base", str(ROOT / "models" / "embedded" / "base"), None, dtype)
     return [TorchEngine(*models.load(weights), rows=rows) for rows in (2048, 300)]
 
 

@@ -39,7 +39,7 @@ def main() -> None:
 
 def speed(workers: int) -> float:
     settings = params.load(ROOT / "params.yaml")
-    model = settings.models["rlvr"].model_copy(update={"path": str(ROOT / "models" / "rlvr")})
+    model = settings.models["rlvr"].model_copy(update={"path": str(ROOT / "models" / "embedded" / "rlvr")})
     settings = settings.model_copy(
         update={
             "run": settings.run.model_copy(update={"on": "ray", "processes": workers}),

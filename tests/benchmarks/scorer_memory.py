@@ -94,7 +94,9 @@ def measure(way: str, length: int) -> tuple[float, float]:
         )
     ).eval()
     tokens = seeds.stream("benchmark", "scorer", "tokens").integers(VOCABULARY, size=length).tolist()
-    tokenizer = models.load_tokenizer(models.Weights("base", str(ROOT / "models" / "base"), None, "float32"))
+    tokenizer = models.load_tokenizer(
+        models.Weights("base", str(ROOT / "models" / "embedded" / "base"), None, "float32")
+    )
     scorer = Scorer(model, tokenizer)
     one_pass(way, scorer, tokens[:64])
     with suppress(OSError):

@@ -55,7 +55,7 @@ def one_at_a_time(scorer: Scorer, wanted: list[Trace]) -> list[float]:
 
 
 def main() -> None:
-    scorer = Scorer(*models.load(models.Weights("base", str(ROOT / "models" / "base"), None, "float32")))
+    scorer = Scorer(*models.load(models.Weights("base", str(ROOT / "models" / "embedded" / "base"), None, "float32")))
     wanted = traces("--worked" in sys.argv)
     sides: dict[str, Callable[[Scorer, list[Trace]], list[float]]] = {"ours": ours, "theirs": one_at_a_time}
     for side in sides.values():

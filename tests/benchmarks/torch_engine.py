@@ -56,7 +56,7 @@ def main() -> None:
     units = [[tasks.draw(rng, *kind, held_out=True).prompt for _ in range(2)] for kind in KINDS]
     totals = {"ours": [0, 0.0], "theirs": [0, 0.0]}
     for name in ("base", "rlvr"):
-        weights = models.Weights(name, str(ROOT / "models" / name), None, "float32")
+        weights = models.Weights(name, str(ROOT / "models" / "embedded" / name), None, "float32")
         engine, (plain, tokenizer) = TorchEngine(*models.load(weights), rows=2 * SAMPLES), models.load(weights)
         ours(engine, units[0])
         theirs(plain, tokenizer, units[0])

@@ -70,7 +70,9 @@ def main() -> None:
 
 
 def adapted(settings: params.Params) -> params.Params:
-    base = settings.models["base"].model_copy(update={"path": str(ROOT / "models" / "base"), "dtype": "float32"})
+    base = settings.models["base"].model_copy(
+        update={"path": str(ROOT / "models" / "embedded" / "base"), "dtype": "float32"}
+    )
     vllm = settings.sample.vllm.model_copy(update={"max_model_len": 128, "eager": True})
     drawn = settings.sample.model_copy(update={"engine": "vllm", "vllm": vllm, "k": (TURNS + 1) * SAMPLES})
     return settings.model_copy(update={"models": settings.models | {"base": base}, "sample": drawn})

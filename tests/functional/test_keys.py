@@ -41,7 +41,9 @@ def knows(folder: Path, text: str) -> list[Path]:
 def test_a_key_is_in_no_file_and_in_nothing_that_is_said(prepared: Path, tmp_path: Path) -> None:
     folder = tmp_path / "repo"
     shutil.copytree(prepared, folder)
-    engine = TorchEngine(*models.load(models.Weights("base", str(ROOT / "models" / "base"), None, "float64")))
+    engine = TorchEngine(
+        *models.load(models.Weights("base", str(ROOT / "models" / "embedded" / "base"), None, "float64"))
+    )
     with Served(engine) as served:
         openai = {"url": served.url, "key": VARIABLE, "concurrency": 4, "retries": 0}
         raw = small(sample={"k": 4, "engine": "openai", "openai": openai}, categorize={"bootstrap": 100})

@@ -62,7 +62,7 @@ def test_the_embedded_run_can_go() -> None:
     assert result.exit_code == 0
     assert result.stdout.endswith("\nThis run has what it needs.\n")
     assert marks(result).items() >= {"Python": "ok", "torch": "ok", "base": "ok", "chain": "ok", "make": "ok"}.items()
-    assert "models/base" in result.stdout
+    assert "models/embedded/base" in result.stdout
     assert result.stderr == ""
 
 
@@ -97,7 +97,7 @@ def test_weights_that_are_not_there_are_named(project: params.Params) -> None:
     assert result.exit_code == 2
     assert marks(result).items() >= {"base": "missing", "rlvr": "missing", "chain": "ok"}.items()
     assert "(base, rlvr)" in result.stderr
-    assert "`models.base.path` is models/base, but no model (config.json) is there." in result.stdout
+    assert "`models.base.path` is models/embedded/base, but no model (config.json) is there." in result.stdout
 
 
 @pytest.mark.usefixtures("project")

@@ -40,7 +40,9 @@ GOOD: Json = {
 
 @pytest.fixture(scope="module")
 def torch_engine() -> TorchEngine:
-    engine = TorchEngine(*models.load(models.Weights("base", str(ROOT / "models" / "base"), None, "float64")))
+    engine = TorchEngine(
+        *models.load(models.Weights("base", str(ROOT / "models" / "embedded" / "base"), None, "float64"))
+    )
     engine.tokenizer.chat_template = TEMPLATE
     return engine
 

@@ -256,7 +256,7 @@ WORDY = ["3 + 4 = 7 , so it is 7 .", "1 , " * 100]
 
 
 def digits(folder: Path) -> None:
-    save(LlamaForCausalLM.from_pretrained(ROOT / "models" / "base"), folder)
+    save(LlamaForCausalLM.from_pretrained(ROOT / "models" / "embedded" / "base"), folder)
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Digits(individual_digits=True)]
@@ -286,7 +286,7 @@ def judged(params: Params) -> None:
 
 def direct(model: str, question: str, text: str) -> tuple[float, int]:
     """Negative log-likelihood and tokens by one forward pass with all logits."""
-    network, tokenizer = models.load(models.Weights(model, str(ROOT / "models" / model), None, "float64"))
+    network, tokenizer = models.load(models.Weights(model, str(ROOT / "models" / "embedded" / model), None, "float64"))
     asked = tokenizer(question)["input_ids"]
     told = [*tokenizer(text, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
     with torch.inference_mode():

@@ -22,7 +22,7 @@ TEMPLATE = (
 
 @pytest.fixture
 def tokenizer() -> PreTrainedTokenizerBase:
-    loaded: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(ROOT / "models" / "base")
+    loaded: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(ROOT / "models" / "embedded" / "base")
     return loaded
 
 

@@ -55,7 +55,7 @@ def test_everything_that_makes_a_number_is_told(short: Params, monkeypatch: pyte
     assert found["decoding"] == {"temperature": 1.0, "top_p": 1.0, "max_tokens": 72, "seed": 0}
     assert found["engines"] == [f"torch {version('torch')}"]
     assert found["packages"]["duckdb"] == version("duckdb")
-    assert found["models"]["base"]["path"] == "models/base"
+    assert found["models"]["base"]["path"] == "models/embedded/base"
     assert found["models"]["base"]["weights"] != found["models"]["rlvr"]["weights"]
     assert found["datasets"]["chain"]["problems"] == 4
     assert [row["model"] for row in found["samples"]] == ["base", "rlvr"]
@@ -124,7 +124,7 @@ def test_where_a_data_set_was_read_is_told_without_the_path_to_it(short: Params,
         (r"C:\Users\jane\model", "…/model"),
         ("pretrained=/home/jane/model,dtype=auto", "pretrained=…/model,dtype=auto"),
         ("http://gpu-7.lab:8000/v1", "http://…/v1"),
-        ("models/base", "models/base"),
+        ("models/embedded/base", "models/embedded/base"),
         ("my-lab/base-1b@main", "my-lab/base-1b@main"),
         ("data/test-*.parquet", "data/test-*.parquet"),
         ("Choose true and/or false.", "Choose true and/or false."),

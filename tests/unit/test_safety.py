@@ -53,7 +53,7 @@ class Touch:
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the embedded base, in the working directory."""
     monkeypatch.chdir(tmp_path)
-    return Path(shutil.copytree(ROOT / "models" / "base", tmp_path / "model"))
+    return Path(shutil.copytree(ROOT / "models" / "embedded" / "base", tmp_path / "model"))
 
 
 def weights(**about: Any) -> models.Weights:
@@ -257,7 +257,9 @@ def test_a_path_that_leads_out_of_the_project_is_refused(tmp_path: Path, raw: di
     assert sentence in refused(lambda: write_params(tmp_path, raw))
 
 
-@pytest.mark.parametrize("path", ["models/base", "a/../models/base", "..models", str(ROOT / "models" / "base")])
+@pytest.mark.parametrize(
+    "path", ["models/base", "a/../models/base", "..models", str(ROOT / "models" / "embedded" / "base")]
+)
 def test_a_path_in_the_project_and_one_in_full_are_taken(tmp_path: Path, path: str) -> None:
     assert write_params(tmp_path, with_changed("models", "base", path=path)).models["base"].path == path
 

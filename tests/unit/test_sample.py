@@ -143,7 +143,7 @@ def test_another_problem_text_is_refused_by_the_problems_name(project: Params) -
 
 def test_a_model_that_can_not_be_loaded_is_one_sentence(project: Params) -> None:
     fetch.run(project, "chain")
-    shutil.copytree("models/base", "broken")
+    shutil.copytree("models/embedded/base", "broken")
     Path("broken/model.safetensors").write_bytes(b"cut off")
     adapted({"path": "broken"})
     sentence = refused("sample", "base", "chain")

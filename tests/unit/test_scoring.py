@@ -63,7 +63,7 @@ HEADS: dict[str, Any] = {"num_attention_heads": 2, "num_key_value_heads": 1, "he
 
 
 def held(model: str = "base", dtype: str = "float64") -> models.Weights:
-    return models.Weights(model, str(ROOT / "models" / model), None, dtype)
+    return models.Weights(model, str(ROOT / "models" / "embedded" / model), None, dtype)
 
 
 def direct(network: PreTrainedModel, row: Row, key: str, reading: Reading) -> Score:

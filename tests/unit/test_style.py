@@ -44,7 +44,7 @@ def forgetful() -> Iterator[fit.Document]:
 def planted(folder: Path, documents: Iterator[fit.Document]) -> None:
     """The base, taught these documents for a short while."""
     torch.set_num_threads(1)
-    model = LlamaForCausalLM.from_pretrained(ROOT / "models" / "base")
+    model = LlamaForCausalLM.from_pretrained(ROOT / "models" / "embedded" / "base")
     with Progress(STEPS, folder.name, "steps") as progress:
         fit.fit(model, documents, fit.Schedule(STEPS, lr=5e-4, warmup=10), progress)
     save(model, folder)

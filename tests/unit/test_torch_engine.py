@@ -20,7 +20,7 @@ from tests.conftest import ROOT
 
 PLAIN = Decoding(temperature=1.0, top_p=1.0, max_tokens=72)
 MODELS = ("base", "rlvr")
-WEIGHTS = models.Weights("base", str(ROOT / "models" / "base"), None, "float64")
+WEIGHTS = models.Weights("base", str(ROOT / "models" / "embedded" / "base"), None, "float64")
 
 
 @pytest.fixture(scope="module")

@@ -60,7 +60,7 @@ def test_schedule_warms_up_and_decays_to_nothing() -> None:
 
 def test_the_policy_gradient_favours_what_beat_its_group() -> None:
     """One update on real rollouts raises the advantage-weighted log-probability it climbs."""
-    model, tokenizer = models.load(models.Weights("base", str(ROOT / "models" / "base"), None, "float32"))
+    model, tokenizer = models.load(models.Weights("base", str(ROOT / "models" / "embedded" / "base"), None, "float32"))
     engine = TorchEngine(model, tokenizer)
     rollouts, reward = grpo.roll_out(engine, list(grpo.problems(3, 0)), ("test",))
     assert 0 < reward < 1

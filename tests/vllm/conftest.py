@@ -14,7 +14,7 @@ from stages import models
 from stages.params import Vllm
 from tests.conftest import ROOT
 
-BASE = models.Weights("base", str(ROOT / "models" / "base"), None, "float32")
+BASE = models.Weights("base", str(ROOT / "models" / "embedded" / "base"), None, "float32")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -39,4 +39,4 @@ def in_process() -> None:
 
 @pytest.fixture(scope="module", params=["base", "rlvr"])
 def weights(request: pytest.FixtureRequest) -> models.Weights:
-    return replace(BASE, name=request.param, source=str(ROOT / "models" / request.param))
+    return replace(BASE, name=request.param, source=str(ROOT / "models" / "embedded" / request.param))

@@ -33,7 +33,7 @@ from tests.served import drawn_here
 
 pytestmark = pytest.mark.vllm
 
-BASE = str(ROOT / "models" / "base")
+BASE = str(ROOT / "models" / "embedded" / "base")
 STARTS_WITHIN = 300  # seconds; half a minute is usual
 GREEDY = Decoding(temperature=0.0, top_p=1.0, max_tokens=72)
 PLAIN = Decoding(temperature=1.0, top_p=1.0, max_tokens=72)

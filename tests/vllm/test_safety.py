@@ -19,7 +19,9 @@ pytestmark = [pytest.mark.vllm, pytest.mark.usefixtures("in_process")]
 
 @pytest.fixture
 def held(tmp_path: Path) -> models.Weights:
-    return models.Weights("base", str(copytree(ROOT / "models" / "base", tmp_path / "model")), None, "float32")
+    return models.Weights(
+        "base", str(copytree(ROOT / "models" / "embedded" / "base", tmp_path / "model")), None, "float32"
+    )
 
 
 def started(held: models.Weights) -> object:
