@@ -87,11 +87,25 @@ def main() -> None:
 
 @main.command()
 @FILE
-def train(file: Path) -> None:
-    """Train the embedded base, RLVR and SFT models from scratch."""
-    from stages.train import run
+def resolve(file: Path) -> None:
+    """Check params.yaml, fill in its defaults for the other stages, and link the files that it names."""
+    from stages.resolve import run
 
-    run(parameters.load(file).train, Path("models/embedded"))
+    run(parameters.load(file))
+
+
+@main.command()
+@FILE
+def train(file: Path) -> None:
+    """Train the embedded base, RLVR and SFT models from scratch, if this run uses them."""
+    from stages.train import FOLDER, run
+
+    params = parameters.load(file)
+    if params.uses_models_in(FOLDER):
+        run(params.train, FOLDER)
+    else:
+        FOLDER.mkdir(parents=True, exist_ok=True)  # DVC wants a stage's output to exist
+        click.echo("This run uses none of the embedded models: nothing to train.")
 
 
 @main.command()

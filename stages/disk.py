@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 UNFINISHED = ".unfinished-"  # how names of unfinished files begin; .dvcignore has it too
 HASH = 16  # hex digits of a short hash
+HASHES = Path("data/.hashes.json")
+LARGE_BYTES = 1 << 24  # below this, hashing is as fast as looking the hash up
 
 
 @contextmanager
@@ -60,16 +64,33 @@ def file_hash(path: Path) -> str:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=HASH // 2)).hexdigest()
 
 
+def remembered_hash(path: Path) -> str:
+    """The same; that of a large file is kept in data/.hashes.json and computed again when its size or times change:
+    weights are tens of gigabytes, and every stage that loads them asks."""
+    stat = path.stat()
+    if stat.st_size < LARGE_BYTES:
+        return file_hash(path)
+    key, seen = str(path.resolve()), [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
+    known = _remembered_hashes()
+    if known.get(key, [])[:3] != seen:
+        known = {**_remembered_hashes(), key: [*seen, file_hash(path)]}
+        write(HASHES, json.dumps(known, indent=1, sort_keys=True))
+    return str(known[key][3])
+
+
+def _remembered_hashes() -> dict[str, list[Any]]:
+    try:
+        found = json.loads(HASHES.read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # none yet, or damaged: hashes are computed again
+        return {}
+    entries = found.items() if isinstance(found, dict) else ()
+    return {path: entry for path, entry in entries if isinstance(entry, list) and len(entry) == 4}
+
+
 def intact(file: Path) -> bool | None:
     """Whether a file whose name ends in the hash of its content still has that content; None for another name."""
     _, dot, named = file.stem.rpartition(".")
     return named == file_hash(file) if dot and len(named) == HASH else None
-
-
-def folder_hash(folder: Path) -> str:
-    """A short hash of the names and contents of a folder's files."""
-    files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-    return hash_of(*(f"{path.name} {file_hash(path)}" for path in files))
 
 
 def _umask() -> int:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # What Linux shows where there is a GPU, be it CUDA's, ROCm's or that of Windows around it.
 DEVICES = ("nvidiactl", "nvidia0", "nvhost-gpu", "kfd", "dxg")
+# What trainers and people leave beside weights. `.dvcignore` has the same list, for data/inputs/models.
+NOT_LOADED = ("*.md", "optimizer*", "scheduler*", "rng_state*", "trainer_state.json", "training_args.bin")
 PICKLES = (".bin", ".pt", ".pth")  # files of weights that torch.save has written
 
 
@@ -42,7 +44,7 @@ class Weights:
         """Changes when the weights do, or the code they are run by: the content of a local folder, or the hub's id and
         revision."""
         folder = Path(self.source)
-        content = disk.folder_hash(folder) if folder.is_dir() else f"{self.source}@{self.revision or 'main'}"
+        content = folder_hash(folder) if folder.is_dir() else f"{self.source}@{self.revision or 'main'}"
         return f"{content} by its own code" if self.trust_remote_code else content
 
     @property
@@ -53,6 +55,13 @@ class Weights:
             "revision": self.revision,
             "trust_remote_code": self.trust_remote_code,
         }
+
+
+def folder_hash(folder: Path) -> str:
+    """A short hash of the names and contents of the files that a model is loaded from."""
+    files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+    loaded = [path for path in files if not any(path.match(pattern) for pattern in NOT_LOADED)]
+    return disk.hash_of(*(f"{path.name} {disk.remembered_hash(path)}" for path in loaded))
 
 
 @cache

@@ -16,6 +16,7 @@ def complaints(params: Params) -> Iterator[str]:
     yield from _bad_names(params)
     yield from _bad_models(params)
     yield from _bad_datasets(params)
+    yield from _missing_budgets(params)
     yield from _too_large_k(params)
     yield from _too_early_stops(params)
     yield from safety.complaints(params)
@@ -63,11 +64,23 @@ def _bad_datasets(params: Params) -> Iterator[str]:
             )
 
 
+def _missing_budgets(params: Params) -> Iterator[str]:
+    """Every data set of the run needs a k, and models that are sampled a longest completion."""
+    for dataset in params.run.datasets:
+        if not (params.datasets[dataset].k or params.sample.k):
+            yield f"`sample.k` is missing; set it, or `datasets.{dataset}.k`, to the number of samples per problem."
+    if not params.sample.max_tokens and (sampled := [m for m in params.run.models if params.engine(m) != "import"]):
+        yield (
+            f"`sample.max_tokens` is missing; set it to the most tokens that a completion of {sampled[0]} may have "
+            f"(only models with `engine: import` do without)."
+        )
+
+
 def _too_large_k(params: Params) -> Iterator[str]:
     k = params.categorize.k
     for dataset in params.run.datasets:
         sampled = params.datasets[dataset].k or params.sample.k
-        if k != "all" and k > sampled:
+        if k != "all" and sampled and k > sampled:
             yield (
                 f"`categorize.k` is {k}, but only {sampled} samples a problem are taken on {dataset}; lower it, or "
                 f"raise `sample.k`."

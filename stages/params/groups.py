@@ -10,6 +10,7 @@ import itertools
 import json
 import math
 import os
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
@@ -190,12 +191,13 @@ class OpenAI(Group):
 
 
 class Sample(Group):
-    """`stop_after` ends a problem at its so-many-th correct sample, but not before it has `floor` samples."""
+    """`k` samples per problem, each of at most `max_tokens`; a run of imported completions needs neither if its data
+    sets have a `k`. `stop_after` ends a problem at that many correct samples, but not before it has `floor` samples."""
 
-    k: Positive
+    k: Positive | None = None
     temperature: Annotated[float, Field(ge=0)] = 1.0
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
-    max_tokens: Positive
+    max_tokens: Positive | None = None
     seed: int = 0
     engine: EngineName = "auto"
     batch: Positive = 1024
@@ -286,7 +288,7 @@ class Params(Group):
     pairs: dict[Name, Pair]
     datasets: dict[Name, Dataset]
     train: Train = Train()
-    sample: Sample
+    sample: Sample = Sample()
     verify: Verify = Verify()
     categorize: Categorize = Categorize()
     mass: Mass = Mass()
@@ -311,6 +313,11 @@ class Params(Group):
     def k(self, model: str, dataset: str) -> int:
         """How many samples a problem of this data set gets from this model."""
         wanted = self.datasets[dataset].k or self.sample.k
+        if wanted is None:
+            raise LeashError(
+                f"`sample.k` is missing and so is `datasets.{dataset}.k`; set one of them to the number of samples per "
+                f"problem."
+            )
         cap = self.models[model].k
         if isinstance(cap, dict):
             cap = cap.get(self.datasets[dataset].domain)
@@ -332,6 +339,11 @@ class Params(Group):
         """The mass that support must exceed, at this k."""
         chosen = self.categorize.epsilon
         return detectable(k, self.categorize.confidence) if chosen == "auto" else float(chosen)
+
+    def uses_models_in(self, folder: Path) -> bool:
+        """Whether a model of this run lies in a folder."""
+        paths = (self.models[name].path for name in self.run.models)
+        return any(path and Path(path).resolve().is_relative_to(folder.resolve()) for path in paths)
 
     def models_of(self, pair: str) -> tuple[str, str]:
         return self.pairs[pair].base, self.pairs[pair].rlvr

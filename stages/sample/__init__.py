@@ -22,7 +22,7 @@ from stages.params import WEIGHTLESS, Params, Sample
 from stages.progress import Progress
 from stages.prompts import Prompt
 from stages.safety import refuse_strange_graders
-from stages.sample import elsewhere, engines
+from stages.sample import elsewhere, engines, facts
 from stages.sample.budget import Budget, Stop, Unit
 from stages.sample.engine import Completion, Decoding, Engine, Request
 from stages.sample.ledger import Ledger
@@ -67,6 +67,7 @@ def run(params: Params, model: str, dataset: str, *, resample: bool = False, pil
         from stages import importing
 
         importing.held(model, dataset)
+        facts.note_weights(params, model, dataset)
         return Drawn()
     problems, kind = verify.problems_of(dataset), engines.kind_of(params, model)
     asked = prompts_of(params, model, dataset, problems, eyes=kind.name != "torch")
@@ -92,6 +93,8 @@ def run(params: Params, model: str, dataset: str, *, resample: bool = False, pil
         finally:
             ledger.flush()  # whatever ended the run, what has come back is kept
         ledger.settle()
+    if kind.name in WEIGHTLESS:
+        facts.note_weights(params, model, dataset)
     return drawn
 
 
@@ -160,6 +163,8 @@ def fingerprint(params: Params, model: str, dataset: str) -> dict[str, str]:
 
 
 def decoding(sample: Sample) -> Decoding:
+    if sample.max_tokens is None:
+        raise LeashError("`sample.max_tokens` is missing; set it to the most tokens that a completion may have.")
     return Decoding(sample.temperature, sample.top_p, sample.max_tokens)
 
 

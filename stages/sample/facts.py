@@ -9,13 +9,17 @@ are what people share: so `leash verify` keeps the facts beside its verdicts, to
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from stages import disk, tables
 from stages.errors import LeashError
+from stages.models import weights
+from stages.params import Params
 from stages.sample.ledger import Ledger
 
 FILE = "sampling.json"
+WEIGHTS = "weights.json"
 
 
 def keep(model: str, dataset: str) -> None:
@@ -40,10 +44,24 @@ def known(model: str, dataset: str) -> dict[str, Any] | None:
     return found
 
 
+def note_weights(params: Params, model: str, dataset: str) -> None:
+    """Note which local weights go with completions that others made (imported, or drawn by a server): those that score
+    them. The note changes with the weights, and with it what `mass`, `perplexity` and `entropy` depend on."""
+    local = params.models[model].path
+    if not local or not (Path(local) / "config.json").is_file():  # on the hub, or a name that only the server knows
+        return
+    path = tables.completions_folder(model, dataset) / WEIGHTS
+    content = json.dumps(weights(params, model).identity) + "\n"
+    if not path.exists() or path.read_text(encoding="utf-8") != content:
+        disk.write(path, content)
+
+
 def _drawn(model: str, dataset: str) -> dict[str, Any] | None:
     """The manifest of the completions, without the hashes of prompts; of imported files the names and hashes."""
     manifest = Ledger(tables.completions_folder(model, dataset)).manifest()
     if not manifest:
         return None
+    noted = tables.completions_folder(model, dataset) / WEIGHTS
+    scored_by = {"scored_by": json.loads(noted.read_text(encoding="utf-8"))} if noted.exists() else {}
     files = [{name: entry[name] for name in ("file", "hash", "format")} for entry in manifest["sources"]]
-    return {"engines": manifest["engines"], "fingerprint": manifest["fingerprint"], "files": files}
+    return {"engines": manifest["engines"], "fingerprint": manifest["fingerprint"], "files": files, **scored_by}

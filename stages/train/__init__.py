@@ -15,6 +15,7 @@ from stages import seeds
 from stages.params import Train
 from stages.progress import Progress
 
+FOLDER = Path("models/embedded")
 SFT_STEPS = 500
 
 

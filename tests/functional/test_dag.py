@@ -28,7 +28,7 @@ CHECKS = sorted((Path(__file__).parent / "checks").glob("*.sql"))
 
 def new_repo(prepared: Path, folder: Path) -> Path:
     """A copy of the prepared repo."""
-    shutil.copytree(prepared, folder, dirs_exist_ok=True)
+    shutil.copytree(prepared, folder, dirs_exist_ok=True, symlinks=True)
     return folder
 
 

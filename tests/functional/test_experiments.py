@@ -25,7 +25,7 @@ PLOTS = {
 @pytest.fixture(scope="module")
 def swept(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A repo with a committed run at epsilon 0 and an experiment at one half, and what that said."""
-    folder = shutil.copytree(finished, tmp_path_factory.mktemp("swept") / "repo")
+    folder = shutil.copytree(finished, tmp_path_factory.mktemp("swept") / "repo", symlinks=True)
     for name, value in {"user.name": "nobody", "user.email": "nobody@example.org"}.items():
         shell("git", "config", name, value, cwd=folder)
     shell("git", "add", ".", cwd=folder)

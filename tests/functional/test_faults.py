@@ -65,13 +65,13 @@ def undisturbed(finished: Path) -> Disturbed:
 @pytest.fixture
 def complete(finished: Path, tmp_path: Path) -> Disturbed:
     """A finished run to which something may be done."""
-    return Disturbed(shutil.copytree(finished, tmp_path / "repo"))
+    return Disturbed(shutil.copytree(finished, tmp_path / "repo", symlinks=True))
 
 
 @pytest.fixture
 def fresh(prepared: Path, tmp_path: Path) -> Disturbed:
     """A repo in which nothing has run."""
-    folder = shutil.copytree(prepared, tmp_path / "repo")
+    folder = shutil.copytree(prepared, tmp_path / "repo", symlinks=True)
     write_params(folder, asked())
     return Disturbed(folder)
 

@@ -40,7 +40,7 @@ def knows(folder: Path, text: str) -> list[Path]:
 
 def test_a_key_is_in_no_file_and_in_nothing_that_is_said(prepared: Path, tmp_path: Path) -> None:
     folder = tmp_path / "repo"
-    shutil.copytree(prepared, folder)
+    shutil.copytree(prepared, folder, symlinks=True)
     engine = TorchEngine(
         *models.load(models.Weights("base", str(ROOT / "models" / "embedded" / "base"), None, "float64"))
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from stages import disk, models, seeds
+from stages import models, seeds
 from stages.params import Train
 from stages.progress import Progress
 from stages.sample.torch_engine import TorchEngine
@@ -31,7 +31,7 @@ def test_training_writes_the_same_models_twice(tmp_path: Path) -> None:
     names = sorted(path.name for path in (tmp_path / "a").iterdir())
     assert names == ["base", "rlvr", "rlvr-001", "sft"]
     for name in names:
-        assert disk.folder_hash(tmp_path / "a" / name) == disk.folder_hash(tmp_path / "b" / name)
+        assert models.folder_hash(tmp_path / "a" / name) == models.folder_hash(tmp_path / "b" / name)
         model, tokenizer = models.load(models.Weights(name, str(tmp_path / "a" / name), None, "float32"))
         assert sum(p.numel() for p in model.parameters()) < 200_000
         assert tokenizer("compute 3 + 4 :")["input_ids"][0] == tokenizer.bos_token_id

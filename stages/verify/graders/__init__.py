@@ -178,6 +178,16 @@ def identity(names: Sequence[str]) -> str:
     return disk.hash_of(*(f"{library} {_version(library)}" for library in libraries), *own)
 
 
+def own_file(name: str) -> Path | None:
+    """The file in this folder that holds a user's own grader (`mine:score` -> mine.py); None for a grader of ours or
+    one from an installed package. The file is not imported."""
+    if ":" not in name:
+        return None
+    module = Path(*name.partition(":")[0].split("."))
+    places = (module.with_suffix(".py"), module / "__init__.py")
+    return next((place for place in places if place.is_file()), None)
+
+
 def _version(library: str) -> str:
     try:
         return version(library.replace("_", "-"))
