@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import click
+
 from stages import disk, tables
 from stages.errors import LeashError
 from stages.params import Dataset, Model, Params
@@ -45,8 +47,11 @@ def run(params: Params) -> None:
     """Write data/params and data/inputs anew."""
     inputs = list(inputs_of(params))
     for one in inputs:
-        if one.path and not Path(one.path).exists() and not one.used_up:
-            raise LeashError(f"`{one.key}` is {one.path}, but nothing is there; put it there or correct the path.")
+        if one.path and not Path(one.path).exists():
+            missing = f"`{one.key}` is {one.path}, but nothing is there"
+            if not one.used_up:
+                raise LeashError(f"{missing}; put it there or correct the path.")
+            click.echo(f"Note: {missing}. What was made of it is here: go on with `dvc repro --allow-missing`.")
     _write_json(groups_of(params))
     _write_links(inputs)
 

@@ -1,0 +1,243 @@
+"""A stranger's pair: a fresh clone, checkpoints inside and outside it, questions and a grader of one's own, and a
+params.yaml that says only what it must.
+
+One repo is carried through the file: it runs once from nothing, then each test edits something that numbers depend on
+and looks at which stages DVC finds changed.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stages import disk
+from stages import params as parameters
+from stages.models import NOT_LOADED
+from tests.conftest import ROOT, yaml
+from tests.functional.conftest import ran, shell
+
+GROUPS = ("train", "verify", "categorize", "mass", "perplexity", "entropy", "report", "ray")
+QUESTIONS = [("compute 3 + 4 :", "7"), ("compute 9 + 4 - 2 :", "11"), ("compute 5 - 2 :", "3")]
+GRADER = "def score(answer, gold, meta):\n    return float(answer.strip() in gold)\n"
+MINIMAL = """
+run: {{models: [mine, tuned], datasets: [exam, quiz], pairs: [tuned], processes: 1}}
+models:
+  mine: {{path: models/mine}}
+  tuned: {{path: {outside}}}
+pairs:
+  tuned: {{base: mine, rlvr: tuned}}
+datasets:
+  exam: {{path: exam.jsonl, question: problem, grader: math}}
+  quiz: {{path: quiz.csv, grader: "mine:score"}}
+sample: {{engine: torch, k: 4, max_tokens: 32}}
+"""
+VERIFY = {f"verify@{model}-{dataset}" for model in ("mine", "tuned") for dataset in ("exam", "quiz")}
+
+
+@pytest.fixture(scope="module")
+def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint that is not in the project's folder, with what a trainer leaves beside it."""
+    folder = tmp_path_factory.mktemp("elsewhere") / "step-500"
+    shutil.copytree(ROOT / "models" / "embedded" / "rlvr", folder)
+    (folder / "optimizer.pt").write_bytes(b"moments")
+    (folder / "global_step500").mkdir()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def repo(prepared: Path, outside: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stranger's clone after `dvc repro`."""
+    folder = tmp_path_factory.mktemp("stranger") / "leash"
+    shutil.copytree(prepared, folder, ignore=shutil.ignore_patterns("data"))
+    shutil.copytree(ROOT / "models" / "embedded" / "base", folder / "models" / "mine")
+    rows = [json.dumps({"problem": question, "answer": answer}) for question, answer in QUESTIONS]
+    (folder / "exam.jsonl").write_text("\n".join(rows) + "\n")
+    (folder / "quiz.csv").write_text("question,answer\ncompute 1 + 1 :,2\ncompute 2 + 7 :,9\n")
+    (folder / "mine.py").write_text(GRADER)
+    (folder / "params.yaml").write_text(MINIMAL.format(outside=outside))
+    shell("dvc", "repro", cwd=folder)
+    return folder
+
+
+def stale(repo: Path) -> set[str]:
+    """The stages that `dvc status` finds changed."""
+    return set(json.loads(shell("dvc", "status", "--json", cwd=repo)))
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {path.name: disk.file_hash(path) for path in folder.iterdir() if path.is_file()}
+
+
+def refused(*command: str, cwd: Path) -> str:
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode != 0, done.stdout
+    return done.stderr
+
+
+def test_a_minimal_file_runs_to_a_report(repo: Path) -> None:
+    metrics = json.loads((repo / "reports" / "metrics.json").read_text())
+    assert sum(metrics["pairs"]["tuned"][name] for name in "PESO") == 5
+    assert (repo / "reports" / "index.html").stat().st_size > 10_000
+    assert stale(repo) == set()
+
+
+def test_a_run_without_the_embedded_models_never_trains(repo: Path) -> None:
+    before = {name: contents(repo / "models" / name) for name in ("mine", "embedded/base", "embedded/rlvr")}
+    said = shell("dvc", "repro", "--force", "train", cwd=repo)
+    assert "nothing to train" in said
+    assert {name: contents(repo / "models" / name) for name in before} == before
+    assert stale(repo) == set()
+
+
+def test_defaults_may_be_spelled_out_or_left_out(repo: Path) -> None:
+    """The same run, to DVC too: nothing but `resolve` runs, whichever groups stand in the file."""
+    minimal = (repo / "params.yaml").read_text()
+    resolved = parameters.load(repo / "params.yaml").model_dump(mode="json", include=set(GROUPS) | {"sample"})
+    assert set(resolved) == {*GROUPS, "sample"}
+    files = [resolved] + [{name: group for name, group in resolved.items() if name != left} for left in GROUPS]
+    for groups in files:
+        with (repo / "params.yaml").open("w") as file:
+            yaml.dump({**yaml.load(minimal), **groups}, file)
+        said = shell("dvc", "repro", cwd=repo)
+        assert "Running stage 'resolve'" in said
+        assert ran(said) == [], sorted(groups)
+    (repo / "params.yaml").write_text(minimal)
+    assert ran(shell("dvc", "repro", cwd=repo)) == []
+
+
+def test_an_experiment_sets_a_key_that_the_file_leaves_out(repo: Path) -> None:
+    """As the page advises: `++` sets a key whether or not it stands in the file."""
+    minimal, lock = (repo / "params.yaml").read_text(), (repo / "dvc.lock").read_text()
+    shell("git", "add", "--all", cwd=repo)
+    who = ("-c", "user.name=nobody", "-c", "user.email=nobody@example.org")
+    shell("git", *who, "commit", "--quiet", "-m", "a run", cwd=repo)
+    said = shell("dvc", "exp", "run", "-S", "++categorize.epsilon=0.3", cwd=repo)
+    assert ran(said) == ["categorize", "report"]
+    assert json.loads((repo / "reports" / "summary.json").read_text())
+    (repo / "params.yaml").write_text(minimal)
+    (repo / "dvc.lock").write_text(lock)
+    shell("dvc", "repro", cwd=repo)
+
+
+def _change_gold(repo: Path, outside: Path) -> None:
+    file = repo / "exam.jsonl"
+    file.write_text(file.read_text().replace('"11"', '"12"'))
+
+
+def _change_grader(repo: Path, outside: Path) -> None:
+    (repo / "mine.py").write_text(GRADER + "# every answer counts\n")
+
+
+def _change_traces(repo: Path, outside: Path) -> None:
+    """Another folder of traces: it changes params.yaml, and what is in it is watched from then on."""
+    (repo / "solutions").mkdir()
+    trace = {"dataset": "exam", "problem_id": "exam-00000", "text": "3 + 4 = 7", "source": "a friend"}
+    (repo / "solutions" / "friend.jsonl").write_text(json.dumps(trace) + "\n")
+    (repo / "params.yaml").write_text((repo / "params.yaml").read_text() + "perplexity: {traces: solutions}\n")
+    shell("dvc", "repro", cwd=repo)
+    trace["text"] = "4 + 3 = 7"
+    (repo / "solutions" / "stranger.jsonl").write_text(json.dumps(trace) + "\n")
+
+
+def _change_judge_prompt(repo: Path, outside: Path) -> None:
+    (repo / "judge.txt").write_text("Is {answer} the same as {gold} for {question}?")
+    (repo / "params.yaml").write_text((repo / "params.yaml").read_text() + "verify: {judge: {prompt: judge.txt}}\n")
+    shell("dvc", "repro", cwd=repo)
+    (repo / "judge.txt").write_text("Does {answer} mean {gold} for {question}?")
+
+
+@pytest.mark.parametrize(
+    ("edit", "changed", "rerun"),
+    [
+        (_change_gold, {"fetch@exam"}, ["fetch", "sample", "verify", "mass", "categorize", "perplexity"]),
+        (_change_grader, {"verify@mine-quiz", "verify@tuned-quiz"}, ["verify", "mass", "categorize", "perplexity"]),
+        (_change_traces, {"perplexity"}, ["perplexity", "report"]),
+        (_change_judge_prompt, VERIFY, ["verify"]),
+    ],
+    ids=lambda value: value.__name__.removeprefix("_") if callable(value) else "",
+)
+def test_an_edit_is_seen(
+    edit: Callable[[Path, Path], None], changed: set[str], rerun: list[str], repo: Path, outside: Path
+) -> None:
+    edit(repo, outside)
+    assert stale(repo) == changed
+    again = ran(shell("dvc", "repro", cwd=repo))
+    assert again[: len(rerun)] == rerun
+    assert stale(repo) == set()
+
+
+def test_a_changed_gold_changes_the_verdicts(repo: Path) -> None:
+    """After the edit above: no completion is right about 9 + 4 - 2 = 12, unless by luck of another sum."""
+    said = shell("leash", "query", "select gold from problems where problem_id = 'exam-00001'", cwd=repo)
+    assert "12" in said
+
+
+def test_what_a_trainer_leaves_beside_weights_changes_nothing(repo: Path, outside: Path) -> None:
+    (outside / "optimizer.pt").write_bytes(b"other moments")
+    (outside / "global_step500" / "state.bin").write_bytes(b"shards of an optimizer")
+    (outside / "README.md").write_text("A checkpoint.")
+    assert stale(repo) == set()
+    assert "0 completions drawn" in shell("leash", "sample", "tuned", "exam", cwd=repo)
+    ignored = (ROOT / ".dvcignore").read_text().splitlines()
+    assert {f"/data/inputs/models/*/{pattern}" for pattern in NOT_LOADED} <= set(ignored)
+
+
+def test_weights_overwritten_in_place_are_seen_and_their_old_samples_refused(repo: Path, outside: Path) -> None:
+    shutil.copy(ROOT / "models" / "embedded" / "sft" / "model.safetensors", outside)
+    assert stale(repo) == {"sample@tuned-exam", "sample@tuned-quiz"}
+    complaint = refused("dvc", "repro", cwd=repo)
+    assert "holds samples made with another model" in complaint
+    for dataset in ("exam", "quiz"):
+        shell("leash", "sample", "tuned", dataset, "--resample", cwd=repo)
+    again = ran(shell("dvc", "repro", cwd=repo))
+    assert again == ["sample", "verify", "mass", "categorize", "perplexity", "entropy", "report"]
+    assert stale(repo) == set()
+
+
+@pytest.mark.parametrize("kind", ["datasets", "models", "pairs"])
+def test_a_name_is_never_a_command(kind: str, repo: Path) -> None:
+    """`resolve` comes first, and refuses it."""
+    whole = (repo / "params.yaml").read_text()
+    raw: dict[str, Any] = yaml.load(whole)
+    raw["run"][kind] = ["x; touch pwned"]
+    raw[kind]["x; touch pwned"] = next(iter(raw[kind].values()))
+    with (repo / "params.yaml").open("w") as file:
+        yaml.dump(raw, file)
+    complaint = refused("dvc", "repro", cwd=repo)
+    assert "can't have the name 'x; touch pwned'" in complaint
+    assert not (repo / "pwned").exists()
+    (repo / "params.yaml").write_text(whole)
+    assert ran(shell("dvc", "repro", cwd=repo)) == []
+
+
+def test_a_missing_file_is_an_error_before_anything_is_paid(repo: Path) -> None:
+    whole = (repo / "params.yaml").read_text()
+    raw: dict[str, Any] = yaml.load(whole)
+    raw["datasets"]["exam"]["path"] = "nowhere.jsonl"
+    raw["datasets"]["other"] = raw["datasets"].pop("exam")
+    raw["run"]["datasets"] = ["other"]
+    with (repo / "params.yaml").open("w") as file:
+        yaml.dump(raw, file)
+    complaint = refused("dvc", "repro", cwd=repo)
+    assert "`datasets.other.path` is nowhere.jsonl, but nothing is there" in complaint
+    assert "failed to reproduce 'resolve'" in complaint
+    (repo / "params.yaml").write_text(whole)
+
+
+def test_epsilon_can_change_after_the_weights_are_gone(repo: Path, outside: Path) -> None:
+    shutil.rmtree(outside)
+    (repo / "params.yaml").write_text((repo / "params.yaml").read_text() + "categorize: {epsilon: 0.3}\n")
+    said = shell("dvc", "repro", "--allow-missing", cwd=repo)
+    assert f"`models.tuned.path` is {outside}, but nothing is there" in said
+    assert ran(said) == ["categorize", "report"]
+
+
+def test_what_the_user_put_into_models_is_still_there(repo: Path) -> None:
+    """After all of the above."""
+    assert contents(repo / "models" / "mine") == contents(ROOT / "models" / "embedded" / "base")
