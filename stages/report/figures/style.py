@@ -154,6 +154,24 @@ def samples_axis(ax: Axes, most: int) -> None:
     ax.set_xlim(0.8, max(most, 1) * 1.25)
 
 
+def band(
+    ax: Axes, ks: Sequence[int], ends: tuple[Reals, Reals, Reals], look: Look, place: tuple[int, int] = (0, 1)
+) -> None:
+    """A curve over k with its interval (value, low, high) as a band. A single k has no width to fill: its interval is
+    an error bar, beside those of the other curves by its `place` among them (number, how many)."""
+    value, low, high = ends
+    if len(ks) > 1:
+        ax.plot(ks, value, color=look.colour, marker=look.marker, linestyle=look.line)
+        ax.fill_between(ks, low, high, color=look.colour, alpha=0.15, linewidth=0)
+        return
+    number, of = place
+    shifted = [k * 2 ** (0.16 * (number - (of - 1) / 2) / of) for k in ks]
+    for x, *one in zip(shifted, value, low, high, strict=True):
+        if not np.isnan(one[0]):
+            bar = reach(one[0], *(None if np.isnan(end) else float(end) for end in one[1:]))
+            ax.errorbar([x], [one[0]], yerr=bar, color=look.colour, marker=look.marker, markersize=5, capsize=2)
+
+
 def power_of_ten(power: int) -> str:
     """For instance: 10⁻³, 0.01, 0.1, 1."""
     return f"{10.0**power:g}" if -3 < power < 3 else "10" + str(power).translate(SUPERSCRIPTS)

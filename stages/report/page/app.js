@@ -136,8 +136,12 @@ function sentence(counts) {
     chanceOfNone >= 1 - content.confidence
       ? "the counts can’t tell whether more came or went"
       : `a net ${net > 0 ? "gain" : "loss"} of ${Math.abs(net)}`;
-  const reached = `${rlvr} reaches ${came || "none"} that ${base} does not, and lost ${went || "none"}`;
-  return `${at}${where}: ${reached}; ${verdict} (exact McNemar p = ${small(chanceOfNone)}).`;
+  const [reaches, solves] = [
+    `${rlvr} reaches ${came || "none"} that ${base} does not, and lost ${went || "none"}`,
+    `${rlvr} alone solves ${came || "none"}, ${base} alone ${went || "none"}`,
+  ];
+  const said = k() < content.reach_from ? solves : reaches; // few samples don't show what a model can reach
+  return `${at}${where}: ${said}; ${verdict} (exact McNemar p = ${small(chanceOfNone)}).`;
 }
 
 /* ---- the panel ---- */
@@ -210,7 +214,7 @@ const rule = (channel) => ({
 });
 
 function mapSpec() {
-  const decades = Array.from({ length: Math.ceil(-Math.log10(2 * floor)) }, (_, i) => 10 ** -i);
+  const decades = Array.from({ length: Math.max(1, Math.ceil(-Math.log10(2 * floor))) }, (_, i) => 10 ** -i);
   const axis = (name) => ({
     title: `${name}: share of correct samples`,
     values: [floor, ...decades],
@@ -435,24 +439,24 @@ async function open(i) {
     ...pictures,
     make("p", {}, make("strong", {}, "Gold: "), make("code", {}, gold[i])),
     countsTable(i, entry),
-    make("div", { id: "problem-curve", class: "chart" }),
+    ...(most(i) > 1 ? [make("div", { id: "problem-curve", class: "chart" })] : []), // one sample makes no curve
     make("div", { id: "problem-answers", class: "chart" }),
     ...sections(i),
   );
   if (!$("problem").open) $("problem").showModal();
   $("problem").scrollTop = 0;
-  await embed("#problem-curve", curveSpec(i));
+  if (most(i) > 1) await embed("#problem-curve", curveSpec(i));
   const answers = answersSpec(i);
   if (answers) await embed("#problem-answers", answers);
 }
 
 /* ---- controls ---- */
 
-/** The slider's places: 0, then twenty a decade, in two digits. */
+/** The slider's places: 0, then twenty a decade below 1, in two digits. At k = 1 they would all give what 0 gives. */
 const EPSILONS = (() => {
   const decades = Math.ceil(Math.log10(Math.max(...content.ks)));
   const steps = Array.from({ length: decades * 20 + 1 }, (_, i) => Number((10 ** (i / 20 - decades)).toPrecision(2)));
-  return [0, ...steps];
+  return [0, ...steps.filter((epsilon) => epsilon < 1)];
 })();
 
 const nearest = (value) => EPSILONS.reduce((best, x, i) => (Math.abs(x - value) < Math.abs(EPSILONS[best] - value) ? i : best), 0);
@@ -497,6 +501,10 @@ function furnish() {
   options($("category"), [["", "all"], ...LETTERS.map((letter) => [letter, `${letter}, ${NAMES[letter]}`])]);
   $("epsilon").max = EPSILONS.length - 1;
   $("k").max = content.ks.length - 1;
+  $("epsilon").disabled = EPSILONS.length === 1;
+  $("k").disabled = content.ks.length === 1;
+  // Nothing exceeds the ε of `auto` at k = 1 or 2; it can still be switched off if the run was set so.
+  $("auto").disabled = detectable(Math.max(...content.ks), content.confidence) >= 1 && content.epsilon !== "auto";
   for (const name of ["pair", "dataset", "category"]) $(name).value = state[name];
 }
 
