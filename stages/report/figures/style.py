@@ -29,6 +29,7 @@ from stages import disk
 INK = "#222222"
 FAINT = "#777777"
 PER_ROW = 4  # panels beside each other
+MIN_FIGURE_WIDTH = 4.4  # inches, without the margins
 TICKS = 5  # labels that fit below a panel
 NAME = 30  # characters of a name that fit above a panel
 PNG_DPI = 160
@@ -97,9 +98,11 @@ def what(base: str, rlvr: str) -> dict[str, str]:
 def grid(
     panels: int, width: float = 2.7, height: float = 2.3, per_row: int = PER_ROW, **options: Any
 ) -> tuple[Figure, list[Axes]]:
-    """So many panels in rows, and nothing where the last row has room left."""
+    """So many panels in rows, and nothing where the last row has room left. A single panel is widened, so that a shared
+    label or a legend with long names is not cut off."""
     columns = min(panels, per_row)
     rows = math.ceil(panels / columns)
+    width = max(width, MIN_FIGURE_WIDTH / columns)
     size = (width * columns + 0.5, height * rows + 0.5)
     figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, **options)
     for ax in axes.flat[panels:]:

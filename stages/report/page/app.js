@@ -107,6 +107,12 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
+/** A long name without its middle: names often differ at the end. Whoever shows it gives the whole name as title. */
+const short = (name, longest) => {
+  const end = Math.floor(longest / 2);
+  return name.length <= longest ? name : `${name.slice(0, longest - end - 1)}…${name.slice(-end)}`;
+};
+
 const fill = (element, ...children) => element.replaceChildren(...children);
 
 function shown(value) {
@@ -216,7 +222,7 @@ const rule = (channel) => ({
 function mapSpec() {
   const decades = Array.from({ length: Math.max(1, Math.ceil(-Math.log10(2 * floor))) }, (_, i) => 10 ** -i);
   const axis = (name) => ({
-    title: `${name}: share of correct samples`,
+    title: `${short(name, 24)}: share of correct samples`,
     values: [floor, ...decades],
     labelExpr: `datum.value < ${floor * 1.2} ? 'none' : datum.label`,
     format: "~g",
@@ -296,8 +302,8 @@ function list() {
     make(
       "tr",
       {},
-      make("td", {}, make("button", { type: "button", class: "open", onclick: () => open(i) }, content.problems.id[i])),
-      make("td", {}, content.problems.dataset[i]),
+      make("td", {}, make("button", { type: "button", class: "open", title: content.problems.id[i], onclick: () => open(i) }, short(content.problems.id[i], 40))),
+      make("td", { title: content.problems.dataset[i] }, short(content.problems.dataset[i], 24)),
       make("td", {}, make("span", { class: `letter ${letter}`, title: NAMES[letter] ?? "not categorized" }, letter || "–")),
       make("td", {}, base.n == null ? "–" : `${base.c}/${base.n}`),
       make("td", {}, rlvr.n == null ? "–" : `${rlvr.c}/${rlvr.n}`),
@@ -306,8 +312,10 @@ function list() {
   fill($("problems"), ...rows);
   fill($("how-many"), `${problems(entries.length)}, ${Math.min(entries.length, listed)} listed`);
   $("more").hidden = entries.length <= listed;
-  fill($("of-base"), `${pair().base} hits`);
-  fill($("of-rlvr"), `${pair().rlvr} hits`);
+  for (const role of ["base", "rlvr"]) {
+    fill($(`of-${role}`), `${short(pair()[role], 24)} hits`);
+    $(`of-${role}`).title = pair()[role];
+  }
 }
 
 /* ---- one problem ---- */
@@ -321,7 +329,7 @@ function countsTable(i, entry) {
     const share = whole.n ? real(whole.c / whole.n) : "–";
     const range = between({ low: statistic(`low_${role}`, i), high: statistic(`high_${role}`, i) });
     const cells = [whole.n, whole.c, `${shown(entry[role].c)} of ${shown(entry[role].n)}`, share + range];
-    return make("tr", {}, make("th", { scope: "row" }, pair()[role]), ...cells.map((x) => make("td", {}, typeof x === "string" ? x : shown(x))));
+    return make("tr", {}, make("th", { scope: "row", title: pair()[role] }, short(pair()[role], 24)), ...cells.map((x) => make("td", {}, typeof x === "string" ? x : shown(x))));
   });
   return make(
     "div",
@@ -356,7 +364,7 @@ function curveSpec(i) {
 function byModel() {
   const scale = { domain: [pair().base, pair().rlvr], range: [css("--base"), css("--rlvr")] };
   return {
-    color: { field: "model", scale, legend: { orient: "top", title: null } },
+    color: { field: "model", scale, legend: { orient: "top", title: null, columns: scale.domain.join("").length > 40 ? 1 : 2, labelLimit: 240 } },
     shape: { field: "model", scale: { domain: scale.domain, range: ["circle", "square"] } },
   };
 }
