@@ -22,9 +22,9 @@ def parameters(folder: Path, k: int, less: int | None = None, **changes: dict[st
     raw = small()
     raw["run"] |= {"models": list(MODELS), "datasets": list(DATASETS), "pairs": ["tuned"]}
     raw["models"] = {name: {"engine": "import"} for name in MODELS}
-    raw["pairs"] = {"tuned": {"base": "mine", "rlvr": "tuned"}}
+    raw["pairs"] = {"tuned": {"base": MODELS[0], "rlvr": MODELS[1]}}
     raw["datasets"] = {name: {"imported": True, "grader": "exact"} for name in DATASETS}
-    raw["datasets"]["quiz"] |= {"k": less or k}
+    raw["datasets"][DATASETS[1]] |= {"k": less or k}
     raw["sample"] |= {"k": k}
     raw["report"] |= {"title": "A made-up run"}
     for group, values in changes.items():
@@ -49,7 +49,7 @@ def drawn(model: str, dataset: str, problems: int, k: int) -> np.ndarray[Any, np
     """Which samples are right: masses from none to all; of the tuned model higher or none."""
     stream = seeds.stream("tests", model, dataset)
     masses = np.resize([0, 0.002, 0.01, 0.05, 0.3, 0.9], problems)
-    if model == "tuned":
+    if model == MODELS[1]:
         masses = np.where(np.arange(problems) % 5 == 0, 0.02 - np.minimum(masses, 0.02), np.minimum(masses * 2, 1))
     return np.asarray(stream.random((problems, k)) < masses[:, None])
 

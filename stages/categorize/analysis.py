@@ -171,17 +171,19 @@ def came_and_went(group: Group) -> Plain:
 
 def noise_floor(group: Group) -> Plain:
     """P, E, S, O and the ratios of each model against itself at half the samples, and of the pair at as many; `excess`:
-    the pair's ratios less the base's floor."""
+    the pair's ratios less the base's floor. All of it is null if no problem has two samples."""
     counts = group.counts
     most = [np.where(m.early, counts.k, np.minimum(m.n, counts.k)) for m in group.models.values()]
     half = np.where(reading(counts).known, np.minimum(*most) // 2, 0)
     floors = {role: against_itself(model, half, counts.epsilon) for role, model in group.models.items()}
     hits = hits_above(counts.epsilon, half)
     pair = sort(*(np.where(half > 0, chance(model, half, hits), np.nan) for model in group.models.values()))
+    described = {role: group.described(floor) for role, floor in (*floors.items(), ("pair", pair))}
+    if not half.any():
+        described = {which: found | dict.fromkeys("PESO") for which, found in described.items()}
     return {
         "k": one(half[half > 0]) if half.any() else None,
-        **{role: group.described(floor) for role, floor in floors.items()},
-        "pair": group.described(pair),
+        **described,
         "excess": _excess(group, pair, floors["base"]),
     }
 
@@ -200,9 +202,10 @@ def first_k(group: Group) -> Plain | None:
 
 
 def by_epsilon(group: Group) -> list[Plain]:
-    """P, E, S, O and the ratios at every epsilon of a grid; at those that k samples can tell from 0."""
-    counts = group.counts
-    told = [e for e in EPSILONS if e == 0 or e * int(counts.k.max()) >= 1]
+    """P, E, S, O and the ratios at every epsilon of a grid; at those that k samples can tell from 0. At k = 1 a share
+    is 0 or 1, so that every epsilon below 1 gives what 0 gives."""
+    most = int(group.counts.k.max())
+    told = [e for e in EPSILONS if e == 0 or (most > 1 and e * most >= 1)]
     return [{"epsilon": e, **_at_epsilon(group, e)} for e in told]
 
 
@@ -219,6 +222,8 @@ def tilted(group: Group) -> Plain:
     counts, settings = group.counts, group.settings
     if any(model.early.any() for model in group.models.values()):
         return {"odds_ratio": None, "says": "The tilt test needs numbers of samples that were fixed before."}
+    if max(counts.n_base.max(), counts.n_rlvr.max()) < 2:  # one factor fits any such table exactly
+        return {"odds_ratio": None, "says": "The tilt test needs two samples per problem or more."}
     found = tilt(counts.n_base, counts.c_base, counts.n_rlvr, counts.c_rlvr, settings.confidence)
     if found is None:
         return {"odds_ratio": None, "says": "No finite factor on the odds fits: a model has no hits, or no misses."}
@@ -275,9 +280,11 @@ def _tilt_sentence(found: Plain) -> str:
 
 
 def extrapolated(group: Group) -> Plain | None:
-    """pass@k beyond k for each model, with the check that goes with it; None where the first samples are not known."""
+    """pass@k beyond k for each model, with the check that goes with it; None if the first samples are not known, or if
+    k is below 8 and the first eighth is empty: a fit to no data would be checked."""
     counts = group.counts
-    if counts.c_base_first is None or counts.c_rlvr_first is None:
+    first = (counts.n_base_first, counts.n_rlvr_first)
+    if any(n is None or not n.any() for n in first):
         return None
     return {role: _extrapolated(group, role) for role in ROLES}
 

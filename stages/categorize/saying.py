@@ -1,14 +1,17 @@
 """What `leash compare` prints for people: the sentence first, then short aligned tables. Other sentences and tables of
-Leash are made of the same words (`count`, `number`, `table`)."""
+Leash are made of the same words (`count`, `number`, `table`), by the same rule on what few samples show
+(`shows_reach`)."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from stages.categorize.statistics.ratios import RATIOS
+from stages.params import detectable
 
 Plain = dict[str, Any]
 BLANK = "–"
+MAX_HIDDEN_MASS = 0.1  # what no hit in k samples may leave possible, for a word on what a model can reach
 
 
 def text(found: Plain) -> str:
@@ -21,9 +24,18 @@ def headline(found: Plain) -> str:
     test, floor = found["mcnemar"], found["noise_floor"]
     came, went = test["E"], test["S"]
     sure = test["p_value"] < 1 - found["confidence"]
-    change = _change(came, went, sure)
-    said = f"{change}: {count(came, 'problem')} came into support and {went} left it, of {found['problems']:,}"
-    said += f" (exact McNemar p = {test['p_value']:.2g})."
+    p_value = f"(exact McNemar p = {test['p_value']:.2g})"
+    if shows_reach(found["k"], found["confidence"]):
+        change = _change(came, went, sure)
+        said = f"{change}: {count(came, 'problem')} came into support and {went} left it, of {found['problems']:,}"
+    else:
+        more = f"The second model solves {'more' if came > went else 'fewer'} problems than the base"
+        claim = more if sure else "The data can't tell which model solves more problems"
+        said = f"{claim} in {sample_budget(found['k'])}: of {found['problems']:,}, "
+        said += f"{came:,} were solved by the second model alone and {went:,} by the base alone"
+    said += f" {p_value}."
+    if found["k"] == 1:
+        said += " One sample per problem gives no noise floor."
     if floor["k"] is not None and floor["base"]["E"] is not None:
         at = f"at k = {number(floor['k'])}"
         said += f" Had nothing changed, {floor['base']['E']:.1f} would come and as many leave {at}, "
@@ -51,15 +63,17 @@ def categories(found: Plain) -> str:
 
 
 def ratios(found: Plain) -> str:
-    level = f"{found['confidence']:.0%} over problems"
-    floor = f"no change (k = {number(found['noise_floor']['k'])})"
-    head = ["", "value", level, "and samples", f"pair (k = {number(found['noise_floor']['k'])})", floor]
+    half = found["noise_floor"]["k"]
+    head = ["", "value", f"{found['confidence']:.0%} over problems", "and samples"]
+    if half is not None:
+        head += [f"pair (k = {number(half)})", f"no change (k = {number(half)})"]
     rows = []
     for name in RATIOS:
         one, base, pair = found[name], found["noise_floor"]["base"][name], found["noise_floor"]["pair"][name]
         samples = _between(one["low_samples"], one["high_samples"])
         middle = [_real(one["value"]), _between(one["low"], one["high"]), samples]
-        rows.append([name, *middle, _real(pair["value"]), _real(base["value"])])
+        floors = [] if half is None else [_real(pair["value"]), _real(base["value"])]
+        rows.append([name, *middle, *floors])
     return table(head, rows)
 
 
@@ -73,7 +87,8 @@ def curves(found: Plain) -> str:
 
 
 def remarks(found: Plain) -> str:
-    return "\n".join([crossing(found), found["tilt"]["says"], *notes(found)])
+    crossed = [crossing(found)] if len(found["difference"]) > 1 else []  # one k makes no curve
+    return "\n".join([*crossed, found["tilt"]["says"], *notes(found)])
 
 
 def crossing(found: Plain) -> str:
@@ -99,6 +114,17 @@ def notes(found: Plain) -> list[str]:
         which = count(found["uncategorized"], "problem")
         said.append(f"{which} with fewer than k samples of a model: not categorized, and pass@k is null beyond them.")
     return said
+
+
+def shows_reach(k: int | list[int], confidence: float) -> bool:
+    """Whether so many samples (the fewest of several data sets) say something about what a model can reach. No hit in k
+    leaves any mass up to -ln(1 - confidence)/k possible, which must be small: k is 30 or more at 95%."""
+    return detectable(min(k) if isinstance(k, list) else k, confidence) <= MAX_HIDDEN_MASS
+
+
+def sample_budget(k: int | list[int]) -> str:
+    """For instance: one sample each, 8 samples each."""
+    return "one sample each" if k == 1 else f"{number(k)} samples each"
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:

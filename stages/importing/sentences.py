@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stages.importing import ENGINE, Imported
+from stages.importing import Imported
 from stages.importing.reading.record import brief
+from stages.importing.suggestion import as_yaml, suggest_params
 
 
 def sentences(imported: Imported) -> Iterator[str]:
@@ -57,8 +58,14 @@ def _held(imported: Imported) -> str:
 
 
 def _params(imported: Imported) -> Iterator[str]:
-    k = min(imported.there.values(), default=1)
-    told = f"imported: true, grader: {imported.problems.grader}, " if imported.problems.grows else "…, "
-    yield "For params.yaml, with both names in the lists of `run`:"
-    yield f"models:\n  {imported.model}: {{engine: {ENGINE}}}"
-    yield f"datasets:\n  {imported.dataset}: {{{told}k: {k}}}"
+    """The lines for params.yaml: a complete file once there are two models."""
+    suggested = suggest_params(imported)
+    if "pairs" in suggested:
+        base = suggested["run"]["models"][0]
+        yield f"This is a complete params.yaml for these completions. Is {base} not the base? Then change `pairs`."
+    else:
+        yield (
+            f"A pair needs a second model: import it with `leash import FILE --model NAME --dataset "
+            f"{imported.dataset}`. So far, params.yaml needs:"
+        )
+    yield f"\n{as_yaml(suggested)}"

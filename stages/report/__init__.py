@@ -22,7 +22,7 @@ from stages import categorize, disk, entropy, mass, perplexity, tables
 from stages.categorize import saying, several
 from stages.errors import LeashError
 from stages.params import Params
-from stages.report import contents, figures, lines, page, plots, write
+from stages.report import contents, endings, figures, lines, page, plots, write
 from stages.report.cells import shown
 from stages.report.page import content
 from stages.report.provenance import provenance
@@ -62,6 +62,8 @@ class Results:
     texts: dict[audit.Written, str]  # what they say, where completions are here
     top_answers: pa.Table  # the most frequent answers of every model to every problem
     analyses: dict[str, dict[str, Any]]  # by pair and group of problems: what `leash compare --json` has, and more
+    endings: dict[str, list[endings.Ending]]  # by pair: completions without an answer, and those cut off
+    verdicts: dict[str, list[str]]  # by pair: the sentences on all problems
     provenance: dict[str, Any]  # what the numbers were made of
     tables: dict[str, pa.Table] = field(default_factory=dict)  # what is shown of all that, with the paper's rows beside
 
@@ -88,6 +90,7 @@ def collect(params: Params) -> Results:
     examples = content.candidates(params, connection)
     texts = audit.texts([*hits, *examples])
     by_category, style = perplexity.tabled(params)
+    by_ending = endings.compare_endings(params, audit.with_roles(params, connection))
     trajectory = tables.read(several.TRAJECTORY, several.steps(several.common_k(params)), "leash categorize")
     results = Results(
         support=support,
@@ -113,6 +116,11 @@ def collect(params: Params) -> Results:
         texts=texts,
         top_answers=top_answers(connection),
         analyses=analyses,
+        endings=by_ending,
+        verdicts={
+            pair: verdict(analyses[pair].get("all"), *params.models_of(pair), by_ending[pair])
+            for pair in params.run.pairs
+        },
         provenance=provenance(params, statuses),
     )
     return replace(results, tables=contents.contents(params, results))
@@ -156,7 +164,8 @@ def metrics(params: Params, results: Results) -> dict[str, Any]:
             numbers[f"base_{name}"] = entropies.get(base, {}).get(name)
             numbers[f"rlvr_{name}"] = entropies.get(rlvr, {}).get(name)
         numbers |= lines.sureness(results.analyses[pair].get("all"))
-        numbers["verdict"] = verdict(results.analyses[pair].get("all"), base, rlvr)
+        numbers["endings"] = endings.as_metrics(results.endings[pair])
+        numbers["verdict"] = results.verdicts[pair]
     return {pair: write.rounded(found[pair]) for pair in params.run.pairs}
 
 
@@ -186,7 +195,8 @@ def headline() -> str:
         raise LeashError(f"{path} is damaged or of an older version; make it again with `leash report`.") from None
     said = next(iter(found.values()))["verdict"]
     head = ["pair", "k", *"PESO", "SRR", "NDR", "net", "", "pass@1", "pass@k"]
-    rows = saying.table(head, [_row(pair, numbers) for pair, numbers in found.items()])
+    shown_columns = len(head) - all(numbers["k"] == 1 for numbers in found.values())  # pass@k would be pass@1 again
+    rows = saying.table(head[:shown_columns], [_row(pair, numbers)[:shown_columns] for pair, numbers in found.items()])
     return "\n".join(["", *said, "", rows, "", f"The report is {REPORTS / 'index.html'}; its numbers are in {path}."])
 
 

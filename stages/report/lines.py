@@ -112,6 +112,13 @@ def _sharpening(sure: Mapping[str, Any]) -> str:
     return f"one uniform sharpening ({factor}) explains {tilt['explained']:.0%} of the change; {depart}"
 
 
+def without_floor(pair: str, found: Analysis) -> list[str]:
+    """Why there is no noise floor at k = 1."""
+    if found["k"] != 1:
+        return []
+    return [f"{pair}: one sample per problem cannot be split in two halves, so there is no noise floor."]
+
+
 def named(pair: str, found: Analysis) -> list[str]:
     """Which problems depart from one uniform sharpening, and whose hits guessing explains; or why it can't be said."""
     tilt = found["tilt"]

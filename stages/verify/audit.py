@@ -38,13 +38,12 @@ def statuses(connection: duckdb.DuckDBPyConnection) -> pa.Table:
 
 
 def statuses_by_category(params: Params, connection: duckdb.DuckDBPyConnection) -> pa.Table:
-    connection.register("roles", _roles(params))
-    return tables.query(connection, ROOM / "statuses_by_category.sql")
+    return tables.query(with_roles(params, connection), ROOM / "statuses_by_category.sql")
 
 
 def hits(params: Params, connection: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
     """Every hit on which a category hangs."""
-    connection.register("roles", _roles(params))
+    with_roles(params, connection)
     found: list[dict[str, Any]] = tables.query(connection, ROOM / "decisive_hits.sql", {"most": MOST}).to_pylist()
     return found
 
@@ -64,13 +63,15 @@ def sentence(hits: pa.Table) -> str:
     )
 
 
-def _roles(params: Params) -> pa.Table:
+def with_roles(params: Params, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """The same connection with the table `roles`: which model is the base of each pair, and which the trained one."""
     rows = [
         {"pair": pair, "role": role, "model": model}
         for pair in params.run.pairs
         for role, model in zip(("base", "rlvr"), params.models_of(pair), strict=True)
     ]
-    return pa.Table.from_pylist(rows)
+    connection.register("roles", pa.Table.from_pylist(rows))
+    return connection
 
 
 def _row(hit: Mapping[str, Any], written: Mapping[Written, str]) -> dict[str, Any]:

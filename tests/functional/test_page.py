@@ -247,6 +247,32 @@ def test_a_phone_scrolls_one_way_only(chromium: Browser, scheme: str) -> None:
     seen.page.context.close()
 
 
+@pytest.mark.usefixtures("undrawn")
+def test_long_names_fit_the_window(chromium: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of 60 letters and more, without a dash to break them at: neither the page nor the list of problems nor a
+    problem's own window scrolls sideways."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        made, "DATASETS", [f"{name}_of_competition_mathematics_in_sixty_letters_or_more" for name in "ab"]
+    )
+    monkeypatch.setattr(made, "MODELS", [f"our_{name}_model_of_seven_billion_parameters_step_1000" for name in "ab"])
+    params = made.parameters(tmp_path, 16)
+    made.write(params, 20, question="Why?", text="So:", carried=2)
+    made.reported(params)
+    sideways = """(places) => places.filter((place) => {
+      const element = document.querySelector(place);
+      return element.scrollWidth > element.clientWidth;
+    })"""
+    for width in (1200, 390):
+        seen = opened(chromium, INDEX.resolve(), viewport={"width": width, "height": 900})
+        assert seen.page.evaluate(sideways, ["html", "body", ".wide:has(#problems)", ".wide:has(#counts) ~ p"]) == []
+        seen.page.locator("#problems button").first.click()
+        expect(seen.page.locator("#problem-curve canvas")).to_be_visible()
+        assert seen.page.evaluate(sideways, ["html", "dialog", "dialog header", "#problem-body"]) == []
+        assert seen.complaints == []
+        seen.page.context.close()
+
+
 @pytest.mark.usefixtures("run")
 def test_light_and_dark_have_ink_that_can_be_read(chromium: Browser) -> None:
     """The contrast of text with what is behind it, by the rule of the web's accessibility guidelines."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -12,7 +13,9 @@ from click.testing import CliRunner
 from stages import fetch, importing, tables
 from stages.cli import main
 from stages.errors import LeashError
-from tests.conftest import small, write_params
+from stages.importing.suggestion import as_yaml, suggest_params
+from stages.params import Params
+from tests.conftest import small, write_params, yaml
 from tests.unit.exports import (
     NEMO,
     OWN,
@@ -186,10 +189,62 @@ def test_what_the_command_says() -> None:
     assert done.output == (
         "a.jsonl: qwen-math, 2 rows, 2 problems, 3 completions; recorded as correct: 2 of 3 (66.7%).\n"
         "m on d: 3 samples written; 2 problems have 1 to 2 each.\n"
-        "For params.yaml, with both names in the lists of `run`:\n"
+        "A pair needs a second model: import it with `leash import FILE --model NAME --dataset d`. So far, params.yaml "
+        "needs:\n\n"
+        "run:\n  models: [m]\n  datasets: [d]\n"
         "models:\n  m: {engine: import}\n"
         "datasets:\n  d: {imported: true, grader: math, k: 1}\n"
     )
+
+
+def suggested(model: str, dataset: str = "d", file: str = "a.jsonl", **options: Any) -> Any:
+    """The params.yaml that an import prints."""
+    return yaml.load(as_yaml(suggest_params(run(Path(file), model=model, dataset=dataset, **options))))
+
+
+def test_two_imports_print_a_complete_params_file(folder: Path) -> None:
+    lines("a.jsonl", *exam(), *exam())
+    lines("b.jsonl", *exam())
+    suggested("tuned")
+    found = suggested("1.5", file="b.jsonl")
+    assert found == {
+        "run": {"models": ["tuned", "1.5"], "pairs": ["1.5"], "datasets": ["d"]},
+        "models": {"tuned": {"engine": "import"}, "1.5": {"engine": "import"}},  # a name, though it looks like a number
+        "pairs": {"1.5": {"base": "tuned", "rlvr": "1.5"}},
+        "datasets": {"d": {"imported": True, "grader": "math", "k": 1}},  # the fewest of both
+    }
+    if Params.model_fields["sample"].is_required():
+        found["sample"] = {"k": 1, "max_tokens": 64}
+    write_params(folder, found)  # which reads and checks it
+
+
+def test_the_first_import_is_the_base_unless_params_name_another(folder: Path) -> None:
+    lines("a.jsonl", *exam())
+    lines("b.jsonl", *exam(), *exam())
+    for model in ("one", "two"):
+        suggested(model)
+    assert suggested("three")["pairs"] == {m: {"base": "one", "rlvr": m} for m in ("two", "three")}
+    assert suggested("one", file="b.jsonl", replace=True)["run"]["models"] == ["two", "three", "one"]
+    (folder / "params.yaml").write_text("pairs: {x: {base: one, rlvr: two}}")
+    assert suggested("one", file="b.jsonl")["run"]["models"] == ["one", "two", "three"]
+
+
+def test_only_data_sets_that_all_models_have_are_printed(folder: Path) -> None:
+    lines("a.jsonl", *exam())
+    for model, dataset in (("one", "d"), ("two", "d"), ("one", "e")):
+        found = suggested(model, dataset)
+    assert found["run"] == {"models": ["one"], "datasets": ["d", "e"]}
+    assert "pairs" not in found
+    assert suggested("two", "e")["run"]["datasets"] == ["d", "e"]
+
+
+def test_a_fetched_data_set_stays_what_params_say(folder: Path) -> None:
+    lines("exam.jsonl", *exam())
+    raw = small()
+    raw["datasets"]["d"] = {"path": "exam.jsonl", "grader": "exact", "prompt": "{question} Box it."}
+    fetch.run(write_params(folder, raw), "d")
+    lines("a.jsonl", *exam("{} Box it."))
+    assert suggested("m")["datasets"] == {"d": {**raw["datasets"]["d"], "k": 1}}
 
 
 # Real files

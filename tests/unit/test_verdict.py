@@ -14,10 +14,11 @@ import pytest
 from stages.categorize.analysis import analysis
 from stages.categorize.counts import Counts
 from stages.categorize.statistics.resampling import Settings
+from stages.report.endings import Ending
 from stages.report.verdict import beyond_noise, decided, verdict
 
 Four = tuple[int, int, int, int]  # samples and hits of the base, and of the trained model
-WORDS = 36  # of a first sentence
+WORDS = 44  # of a first sentence
 P, E, S, NEITHER = (64, 20, 64, 30), (64, 0, 64, 9), (64, 9, 64, 0), (64, 0, 64, 0)
 LUCKY_E, LUCKY_S = (64, 0, 64, 1), (64, 1, 64, 0)
 CANT_TELL = "The data can't tell whether tuned reaches more problems than base"
@@ -129,16 +130,44 @@ CASES: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
     ),
     "a handful, all lost": (
         {"rows": [S] * 4},  # McNemar: p = 0.125
-        [rf"^{CANT_TELL}: of 4, none became reachable and 4 were lost"],
+        [
+            rf"^{CANT_TELL}: of 4, none became reachable and 4 were lost",
+            r"; the interval excludes 0, but the exact McNemar test does not agree \(p = 0\.125\)\.$",
+        ],
         ["tuned reaches fewer"],
     ),
-    "one sample each": (
+    "one sample each, a gain": (
+        {"rows": [(1, 0, 1, 1)] * 14 + [(1, 1, 1, 0)] + [(1, 1, 1, 1)] * 5 + [(1, 0, 1, 0)] * 20, "k": [1]},
+        [
+            r"^tuned solves more problems than base in one sample each: of 40, 14 were solved by tuned alone and 1 by "
+            r"base alone \(k = 1, ε = 0\), net \+65\.0% of those either solves \(95%: \+",
+            r"^One sample per problem gives no noise floor: it cannot show how much of this is luck, nor what either ",
+            r"^pass@1 is 0\.150 for base and 0\.475 for tuned\.$",
+        ],
+        ["are more than noise", "reach", "lost"],
+    ),
+    "one sample each, all of three": (
         {"rows": [(1, 1, 1, 0)] * 3, "k": [1]},
         [
-            r"\(k = 1, ε = 0\)",
-            r"^The data can't tell how many losses luck alone would give: one sample a problem can't be halved\.$",
+            r"^The data can't tell whether tuned solves more problems than base in one sample each: of 3, none was "
+            r"solved by tuned alone and 3 by base alone",
         ],
-        ["are more than noise"],
+        ["reach", "lost", "right less often"],
+    ),
+    "one sample each, no difference": (
+        {"rows": [(1, 1, 1, 1)] * 5 + [(1, 0, 1, 0)] * 3, "k": [1]},
+        [r"^tuned and base solve the same 5 of 8 problems in one sample each: none was solved by tuned alone"],
+        ["reach", "lost"],
+    ),
+    "few samples each": (
+        {"rows": [(8, 0, 8, 3)] * 12 + [(8, 4, 8, 4)] * 10, "k": [8]},
+        [r"^tuned solves more problems than base in 8 samples each: of 22, 12 were solved by tuned alone and none by "],
+        ["reach", "lost"],
+    ),
+    "an epsilon that no share exceeds": (
+        {"rows": [(1, 1, 1, 1)] * 5, "k": [1], "epsilon": 3.0},
+        [r"^Nothing can be said of tuned and base at k = 1, ε = 3: .* Set `categorize\.epsilon` to 0\.$"],
+        ["Neither"],
     ),
     "several k": (
         {"rows": [P, S, NEITHER, P] * 12, "k": [64, 64, 64, 64], "epsilon": 0.01},
@@ -237,6 +266,38 @@ def test_gains_and_losses_are_beyond_noise_where_their_whole_interval_is(low: fl
     excess = changed["noise_floor"]["excess"]
     excess["NDR"]["low"], excess["SRR"]["high"] = low, None if low is None else -low
     assert [beyond_noise(changed, what) for what in ("gains", "losses")] == [sure, sure]
+
+
+def test_a_test_that_sees_more_than_the_interval_is_named_too() -> None:
+    changed = copy.deepcopy(found([P] * 30 + [S] * 12))
+    changed["NSCR"] |= {"low": -0.3, "high": 0.01}
+    [first, *_] = verdict(changed, "base", "tuned")
+    assert first.endswith("; the exact McNemar test sees a change (p = 0.000488), but the interval includes 0.")
+
+
+@pytest.mark.parametrize(
+    ("base", "tuned", "p_value", "wanted"),
+    [
+        (0.38, 0.02, 1e-6, "Part of this may be format: base gave no answer in 38% of its completions, tuned in 2%."),
+        (0.02, 0.38, 1e-6, "Format differs, too: base gave no answer in 2% of its completions, tuned in 38%."),
+        (0.38, 0.02, 0.2, None),  # may be noise
+        (0.38, 0.02, 0.03, None),  # two endings are tested
+        (0.06, 0.02, 1e-6, None),  # too little to matter
+    ],
+)
+def test_a_difference_of_format_is_named(base: float, tuned: float, p_value: float, wanted: str | None) -> None:
+    gained = found([P] * 30 + [E] * 12)
+    sentences = verdict(gained, "base", "tuned", [Ending("no_answer", base, tuned, p_value)])
+    assert [sentence for sentence in sentences if "ormat" in sentence] == ([wanted] if wanted else [])
+
+
+def test_completions_that_were_cut_off_are_named_beside_those_without_an_answer() -> None:
+    lost = found([P] * 30 + [S] * 12)
+    both = [Ending("no_answer", 0.02, 0.2, 1e-6), Ending("truncated", 0.1, 0.5, 1e-6)]
+    assert verdict(lost, "base", "tuned", both)[1] == (
+        "Part of this may be format: base gave no answer in 2% of its completions, tuned in 20%; "
+        "base was cut off in 10% of its completions, tuned in 50%."
+    )
 
 
 def test_worse_on_the_first_try_is_said_too() -> None:

@@ -52,9 +52,15 @@ def drawings(params: Params, results: Results) -> dict[str, Drawing]:
 def _pass_at_k(params: Params, results: Results) -> Drawing:
     pair, base, rlvr = _headline(params)
     rows, analyses = _of(results.pass_at_k, pair), results.analyses[pair]
-    return (
+    level = f"{params.categorize.confidence:.0%} intervals over problems"
+    caption = (
         f"pass@k of {base} and {rlvr}: where the curves cross (k*), training has sharpened more than it has found. "
-        f"Bands and bars are {params.categorize.confidence:.0%} intervals over problems.",
+        f"Bands and bars are {level}."
+    )
+    if all(row["k"] == 1 for row in rows):
+        caption = f"pass@1 of {base} and {rlvr}: the share of problems solved in one sample each. Bars are {level}."
+    return (
+        caption,
         lambda: curves.pass_at_k(rows, analyses, _groups(params), base, rlvr),
     )
 
@@ -82,6 +88,9 @@ def _categories(params: Params, results: Results) -> Drawing:
 
 def _examples(params: Params, results: Results) -> Drawing:
     pair, base, rlvr = _headline(params)
+    if len(params.run.datasets) < curves.FEW and all(params.pair_k(pair, name) == 1 for name in params.run.datasets):
+        sentence = "One sample per problem makes no curve, so there are no examples."
+        return sentence, lambda: style.nothing(sentence)
     if len(params.run.datasets) < curves.FEW:
         single = curves.of_problems(_categorized(params, results), base, rlvr)
         return (

@@ -13,6 +13,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from stages.categorize.saying import count
 from stages.report.figures import style
 from stages.report.figures.style import Look, Rows
 from stages.report.figures.support import place
@@ -46,7 +47,8 @@ def answers(problem: Problem | None, top: pa.Table, base: str, rlvr: str) -> Fig
     for ax, model, (_, name, look) in zip(axes, (base, rlvr), style.roles(base, rlvr), strict=True):
         rows = [row for row in mine if row["model"] == model]
         _bars(ax, rows, look)
-        style.head(ax, name, f"{sum(row['count'] for row in rows):,} samples of {style.short(problem[1], 30)}")
+        samples = count(sum(row["count"] for row in rows), "sample")
+        style.head(ax, name, f"{samples} of {style.short(problem[1], 30)}")
     _ticks(axes[0], max(_shares(mine).values(), default=1))
     figure.supxlabel("share of the model's samples", fontsize=9)
     figure.supylabel("answer", fontsize=9)

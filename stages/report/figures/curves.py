@@ -40,25 +40,28 @@ def pass_at_k(rows: Rows, analyses: Analyses, groups: Sequence[str], base: str, 
     figure, axes = style.grid(len(groups), sharey=True)
     for ax, group in zip(axes, groups, strict=True):
         mine = [row for row in rows if row["dataset"] == group]
+        several = any(row["k"] > 1 for row in mine)
         crossing = analyses.get(group, {}).get("crossing") or {"value": None}
         most = curves(ax, mine)
-        style.head(ax, style.title(group), _said(crossing, most))
+        style.head(ax, style.title(group), _said(crossing, most) if several else "one sample per problem")
         if crossing["value"] is not None:
             _mark(ax, crossing, most)
     _shared(figure, axes[0], "pass@k (share of problems)")
-    cross = Line2D([], [], color=style.INK, marker="d", linewidth=1, label="k*: the curves cross (bar: its interval)")
-    style.legend(figure, [*(style.line(look, name) for _, name, look in style.roles(base, rlvr)), cross])
+    entries = [style.line(look, name) for _, name, look in style.roles(base, rlvr)]
+    if any(row["k"] > 1 for row in rows):
+        label = "k*: the curves cross (bar: its interval)"
+        entries.append(Line2D([], [], color=style.INK, marker="d", linewidth=1, label=label))
+    style.legend(figure, entries)
     return figure
 
 
 def curves(ax: Axes, rows: Rows) -> int:
     """Draw both models' curves and bands; return the largest k that one of them has."""
-    for role, look in style.ROLES.items():
+    for number, (role, look) in enumerate(style.ROLES.items()):
         mine = sorted((row for row in rows if row["role"] == role), key=lambda row: int(row["k"]))
         ks = [row["k"] for row in mine]
         values, low, high = (style.reals(row.get(name) for row in mine) for name in ("pass_at_k", "low", "high"))
-        ax.plot(ks, values, color=look.colour, marker=look.marker, linestyle=look.line)
-        ax.fill_between(ks, low, high, color=look.colour, alpha=0.15, linewidth=0)
+        style.band(ax, ks, (values, low, high), look, place=(number, len(style.ROLES)))
     most = max((int(row["k"]) for row in rows if row["pass_at_k"] is not None), default=1)
     style.samples_axis(ax, most)
     return most

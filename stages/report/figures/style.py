@@ -29,6 +29,7 @@ from stages import disk
 INK = "#222222"
 FAINT = "#777777"
 PER_ROW = 4  # panels beside each other
+MIN_FIGURE_WIDTH = 4.4  # inches, without the margins
 TICKS = 5  # labels that fit below a panel
 NAME = 30  # characters of a name that fit above a panel
 PNG_DPI = 160
@@ -97,9 +98,11 @@ def what(base: str, rlvr: str) -> dict[str, str]:
 def grid(
     panels: int, width: float = 2.7, height: float = 2.3, per_row: int = PER_ROW, **options: Any
 ) -> tuple[Figure, list[Axes]]:
-    """So many panels in rows, and nothing where the last row has room left."""
+    """So many panels in rows, and nothing where the last row has room left. A single panel is widened, so that a shared
+    label or a legend with long names is not cut off."""
     columns = min(panels, per_row)
     rows = math.ceil(panels / columns)
+    width = max(width, MIN_FIGURE_WIDTH / columns)
     size = (width * columns + 0.5, height * rows + 0.5)
     figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, **options)
     for ax in axes.flat[panels:]:
@@ -152,6 +155,24 @@ def samples_axis(ax: Axes, most: int) -> None:
     ax.set_xticks([2.0**power for power in powers], [f"{2**power:,}" for power in powers])
     ax.minorticks_off()
     ax.set_xlim(0.8, max(most, 1) * 1.25)
+
+
+def band(
+    ax: Axes, ks: Sequence[int], ends: tuple[Reals, Reals, Reals], look: Look, place: tuple[int, int] = (0, 1)
+) -> None:
+    """A curve over k with its interval (value, low, high) as a band. A single k has no width to fill: its interval is
+    an error bar, beside those of the other curves by its `place` among them (number, how many)."""
+    value, low, high = ends
+    if len(ks) > 1:
+        ax.plot(ks, value, color=look.colour, marker=look.marker, linestyle=look.line)
+        ax.fill_between(ks, low, high, color=look.colour, alpha=0.15, linewidth=0)
+        return
+    number, of = place
+    shifted = [k * 2 ** (0.16 * (number - (of - 1) / 2) / of) for k in ks]
+    for x, *one in zip(shifted, value, low, high, strict=True):
+        if not np.isnan(one[0]):
+            bar = reach(one[0], *(None if np.isnan(end) else float(end) for end in one[1:]))
+            ax.errorbar([x], [one[0]], yerr=bar, color=look.colour, marker=look.marker, markersize=5, capsize=2)
 
 
 def power_of_ten(power: int) -> str:

@@ -148,13 +148,12 @@ def by_k(analyses: Analyses, groups: Sequence[str], base: str, rlvr: str) -> Fig
     for ax, group in zip(axes, groups, strict=True):
         found = analyses.get(group, {})
         expected = {int(k): one for k, one in found.get("expected", {}).items()}
-        for category, look in style.CATEGORIES.items():
+        for number, (category, look) in enumerate(style.CATEGORIES.items()):
             value, low, high = (
                 style.reals(one[category][end] for one in expected.values()) / max(found.get("problems", 1), 1)
                 for end in ("value", "low", "high")
             )
-            ax.plot(list(expected), value, color=look.colour, marker=look.marker, linestyle=look.line)
-            ax.fill_between(list(expected), low, high, color=look.colour, alpha=0.15, linewidth=0)
+            style.band(ax, list(expected), (value, low, high), look, place=(number, len(style.CATEGORIES)))
         style.samples_axis(ax, max((k for k, one in expected.items() if one["P"]["value"] is not None), default=1))
         style.head(ax, style.title(group))
     figure.supxlabel("k (samples per problem)", fontsize=9)
@@ -177,6 +176,8 @@ def by_epsilon(analyses: Analyses, groups: Sequence[str], base: str, rlvr: str) 
     """Shares of P, E, S and O against epsilon; 0 has its own place to the left of the log axis."""
     if not any(one["P"] is not None for group in groups for one in analyses.get(group, {}).get("by_epsilon", [])):
         return style.nothing("No problem has enough samples of both models to be categorized at any ε.")
+    if all(len(analyses.get(group, {}).get("by_epsilon", [])) < 2 for group in groups):
+        return style.nothing("With one sample per problem, every ε from 0 to below 1 gives the same categories.")
     figure, axes = style.grid(len(groups), sharey=True)
     for ax, group in zip(axes, groups, strict=True):
         found = analyses.get(group, {})

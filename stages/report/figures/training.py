@@ -27,8 +27,10 @@ def trajectory(rows: Rows, pairs: Pairs) -> Figure:
     lines, others = _lines(rows, pairs), [row for row in rows if row["step"] is None]
     looks = [style.look(number) for number in range(len(lines))]
     marks = [style.look(number)._replace(line="") for number in range(len(lines), len(lines) + len(others))]
-    figure, axes = style.grid(4, width=3.1, height=2.5, per_row=2, sharex=True)
-    for ax, (name, (said, of)) in zip(axes, _panels(rows[0]["k"]).items(), strict=True):
+    panels = _panels(rows[0]["k"])
+    per_row = 2 if len(panels) == 4 else len(panels)
+    figure, axes = style.grid(len(panels), width=3.1, height=2.5, per_row=per_row, sharex=True)
+    for ax, (name, (said, of)) in zip(axes, panels.items(), strict=True):
         for mine, look in zip(lines, looks, strict=True):
             _path(ax, mine, name, look)
         for number, (row, look) in enumerate(zip(others, marks, strict=True)):
@@ -45,7 +47,7 @@ def trajectory(rows: Rows, pairs: Pairs) -> Figure:
 
 
 def _panels(k: int) -> dict[str, tuple[str, str]]:
-    """What is drawn: its name, and what it is a share of."""
+    """The title of each panel, and what its value is a share of. At k = 1, pass@1 and pass@k share one panel."""
     return {
         "SRR": ("SRR, retained", "of the problems that the base supports"),
         "NDR": ("NDR, new", "of the problems that the trained model supports"),

@@ -21,7 +21,6 @@ import pyarrow as pa
 from stages.params import Params
 from stages.report import cells, lines, tabling
 from stages.report.page import content
-from stages.report.verdict import verdict
 from stages.verify import audit
 
 if TYPE_CHECKING:
@@ -166,8 +165,7 @@ def _carried(results: Results, examples: Sequence[Sequence[Any]]) -> str:
 
 
 def _verdict(params: Params, results: Results) -> str:
-    pair = params.run.pairs[0]
-    first, *others = verdict(results.analyses[pair].get("all"), *params.models_of(pair))
+    first, *others = results.verdicts[params.run.pairs[0]]
     return f'<p class="verdict">{escape(first)}</p>' + "".join(f"<p>{escape(sentence)}</p>" for sentence in others)
 
 
@@ -200,7 +198,7 @@ def _sentences(params: Params, results: Results, section: str, pair: str) -> lis
         return []
     match section:
         case "noise":
-            return lines.said(pair, lines.sureness(found))
+            return lines.said(pair, lines.sureness(found)) + lines.without_floor(pair, found)
         case "sharpening":
             return lines.named(pair, found)
         case "style":

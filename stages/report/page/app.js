@@ -107,6 +107,12 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
+/** A long name without its middle: names often differ at the end. Whoever shows it gives the whole name as title. */
+const short = (name, longest) => {
+  const end = Math.floor(longest / 2);
+  return name.length <= longest ? name : `${name.slice(0, longest - end - 1)}…${name.slice(-end)}`;
+};
+
 const fill = (element, ...children) => element.replaceChildren(...children);
 
 function shown(value) {
@@ -136,8 +142,12 @@ function sentence(counts) {
     chanceOfNone >= 1 - content.confidence
       ? "the counts can’t tell whether more came or went"
       : `a net ${net > 0 ? "gain" : "loss"} of ${Math.abs(net)}`;
-  const reached = `${rlvr} reaches ${came || "none"} that ${base} does not, and lost ${went || "none"}`;
-  return `${at}${where}: ${reached}; ${verdict} (exact McNemar p = ${small(chanceOfNone)}).`;
+  const [reaches, solves] = [
+    `${rlvr} reaches ${came || "none"} that ${base} does not, and lost ${went || "none"}`,
+    `${rlvr} alone solves ${came || "none"}, ${base} alone ${went || "none"}`,
+  ];
+  const said = k() < content.reach_from ? solves : reaches; // few samples don't show what a model can reach
+  return `${at}${where}: ${said}; ${verdict} (exact McNemar p = ${small(chanceOfNone)}).`;
 }
 
 /* ---- the panel ---- */
@@ -210,9 +220,9 @@ const rule = (channel) => ({
 });
 
 function mapSpec() {
-  const decades = Array.from({ length: Math.ceil(-Math.log10(2 * floor)) }, (_, i) => 10 ** -i);
+  const decades = Array.from({ length: Math.max(1, Math.ceil(-Math.log10(2 * floor))) }, (_, i) => 10 ** -i);
   const axis = (name) => ({
-    title: `${name}: share of correct samples`,
+    title: `${short(name, 24)}: share of correct samples`,
     values: [floor, ...decades],
     labelExpr: `datum.value < ${floor * 1.2} ? 'none' : datum.label`,
     format: "~g",
@@ -292,8 +302,8 @@ function list() {
     make(
       "tr",
       {},
-      make("td", {}, make("button", { type: "button", class: "open", onclick: () => open(i) }, content.problems.id[i])),
-      make("td", {}, content.problems.dataset[i]),
+      make("td", {}, make("button", { type: "button", class: "open", title: content.problems.id[i], onclick: () => open(i) }, short(content.problems.id[i], 40))),
+      make("td", { title: content.problems.dataset[i] }, short(content.problems.dataset[i], 24)),
       make("td", {}, make("span", { class: `letter ${letter}`, title: NAMES[letter] ?? "not categorized" }, letter || "–")),
       make("td", {}, base.n == null ? "–" : `${base.c}/${base.n}`),
       make("td", {}, rlvr.n == null ? "–" : `${rlvr.c}/${rlvr.n}`),
@@ -302,8 +312,10 @@ function list() {
   fill($("problems"), ...rows);
   fill($("how-many"), `${problems(entries.length)}, ${Math.min(entries.length, listed)} listed`);
   $("more").hidden = entries.length <= listed;
-  fill($("of-base"), `${pair().base} hits`);
-  fill($("of-rlvr"), `${pair().rlvr} hits`);
+  for (const role of ["base", "rlvr"]) {
+    fill($(`of-${role}`), `${short(pair()[role], 24)} hits`);
+    $(`of-${role}`).title = pair()[role];
+  }
 }
 
 /* ---- one problem ---- */
@@ -317,7 +329,7 @@ function countsTable(i, entry) {
     const share = whole.n ? real(whole.c / whole.n) : "–";
     const range = between({ low: statistic(`low_${role}`, i), high: statistic(`high_${role}`, i) });
     const cells = [whole.n, whole.c, `${shown(entry[role].c)} of ${shown(entry[role].n)}`, share + range];
-    return make("tr", {}, make("th", { scope: "row" }, pair()[role]), ...cells.map((x) => make("td", {}, typeof x === "string" ? x : shown(x))));
+    return make("tr", {}, make("th", { scope: "row", title: pair()[role] }, short(pair()[role], 24)), ...cells.map((x) => make("td", {}, typeof x === "string" ? x : shown(x))));
   });
   return make(
     "div",
@@ -352,7 +364,7 @@ function curveSpec(i) {
 function byModel() {
   const scale = { domain: [pair().base, pair().rlvr], range: [css("--base"), css("--rlvr")] };
   return {
-    color: { field: "model", scale, legend: { orient: "top", title: null } },
+    color: { field: "model", scale, legend: { orient: "top", title: null, columns: scale.domain.join("").length > 40 ? 1 : 2, labelLimit: 240 } },
     shape: { field: "model", scale: { domain: scale.domain, range: ["circle", "square"] } },
   };
 }
@@ -435,24 +447,24 @@ async function open(i) {
     ...pictures,
     make("p", {}, make("strong", {}, "Gold: "), make("code", {}, gold[i])),
     countsTable(i, entry),
-    make("div", { id: "problem-curve", class: "chart" }),
+    ...(most(i) > 1 ? [make("div", { id: "problem-curve", class: "chart" })] : []), // one sample makes no curve
     make("div", { id: "problem-answers", class: "chart" }),
     ...sections(i),
   );
   if (!$("problem").open) $("problem").showModal();
   $("problem").scrollTop = 0;
-  await embed("#problem-curve", curveSpec(i));
+  if (most(i) > 1) await embed("#problem-curve", curveSpec(i));
   const answers = answersSpec(i);
   if (answers) await embed("#problem-answers", answers);
 }
 
 /* ---- controls ---- */
 
-/** The slider's places: 0, then twenty a decade, in two digits. */
+/** The slider's places: 0, then twenty a decade below 1, in two digits. At k = 1 they would all give what 0 gives. */
 const EPSILONS = (() => {
   const decades = Math.ceil(Math.log10(Math.max(...content.ks)));
   const steps = Array.from({ length: decades * 20 + 1 }, (_, i) => Number((10 ** (i / 20 - decades)).toPrecision(2)));
-  return [0, ...steps];
+  return [0, ...steps.filter((epsilon) => epsilon < 1)];
 })();
 
 const nearest = (value) => EPSILONS.reduce((best, x, i) => (Math.abs(x - value) < Math.abs(EPSILONS[best] - value) ? i : best), 0);
@@ -497,6 +509,10 @@ function furnish() {
   options($("category"), [["", "all"], ...LETTERS.map((letter) => [letter, `${letter}, ${NAMES[letter]}`])]);
   $("epsilon").max = EPSILONS.length - 1;
   $("k").max = content.ks.length - 1;
+  $("epsilon").disabled = EPSILONS.length === 1;
+  $("k").disabled = content.ks.length === 1;
+  // Nothing exceeds the ε of `auto` at k = 1 or 2; it can still be switched off if the run was set so.
+  $("auto").disabled = detectable(Math.max(...content.ks), content.confidence) >= 1 && content.epsilon !== "auto";
   for (const name of ["pair", "dataset", "category"]) $(name).value = state[name];
 }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import duckdb
 import pyarrow as pa
 
 from stages import categorize, seeds, tables
+from stages.categorize.saying import shows_reach
 from stages.params import Params
 from stages.verify import audit
 
@@ -46,6 +48,7 @@ def numbers(params: Params, support: pa.Table) -> dict[str, Any]:
         "ks": ks,
         "epsilon": chosen.epsilon,
         "confidence": chosen.confidence,
+        "reach_from": next(k for k in count(1) if shows_reach(k, chosen.confidence)),  # fewer samples show less
         "datasets": params.run.datasets,
         "pairs": [_pair(params, pair) for pair in params.run.pairs],
         "problems": {"dataset": [d for d, _ in problems], "id": [name for _, name in problems]},
