@@ -1,4 +1,4 @@
-"""The parameter examples of README and docs, taken from their text: a complete one runs through `dvc repro` to a report,
+"""The parameter examples of README and docs, taken from their text: a complete one runs to a report in `dvc repro`,
 a fragment is accepted beside a complete one.
 
 Only the budget is changed (k and max_tokens), since a test has no GPU hours, and names are given what they stand for: a
