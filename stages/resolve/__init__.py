@@ -24,7 +24,7 @@ import click
 
 from stages import disk, tables
 from stages.errors import LeashError
-from stages.params import Dataset, Model, Params
+from stages.params import WEIGHTLESS, Dataset, Model, Params
 from stages.verify import graders
 
 PARAMS = Path("data/params")
@@ -94,9 +94,11 @@ def inputs_of(params: Params) -> Iterator[Input]:
     """What this run depends on by path. A clone that only got somebody's verdicts has no need of their weights."""
     for name in params.run.models:
         model = params.models[name]
-        note = f"{model.hub or model.served or name}@{model.revision or 'main'}"
+        note = f"{model.hub or model.served or model.path or name}@{model.revision or 'main'}"
+        # The path of a model that is not loaded here may be one that only its server knows.
+        elsewhere = params.engine(name) in WEIGHTLESS and not Path(model.path or "").exists()
         drawn = all(_is_drawn(name, dataset) for dataset in params.run.datasets)
-        yield Input(INPUTS / "models" / name, f"models.{name}.path", model.path, note, drawn)
+        yield Input(INPUTS / "models" / name, f"models.{name}.path", None if elsewhere else model.path, note, drawn)
     for name in params.run.datasets:
         dataset = params.datasets[name]
         note, fetched = dataset.hub or dataset.family or "imported", tables.problems_path(name).exists()
@@ -138,6 +140,6 @@ def _write_links(inputs: Sequence[Input]) -> None:
         if one.path is None:
             disk.write(one.place, one.note + "\n")
         elif Path(one.path).exists():
-            # Relative where the user's path is, so that the project's folder can be moved.
-            absolute = Path(one.path).is_absolute()
-            one.place.symlink_to(one.path if absolute else os.path.relpath(one.path, one.place.parent))
+            # Relative where the user's path is, so that the project's folder can be moved; data/ may be a link itself.
+            relative = os.path.relpath(os.path.realpath(one.path), os.path.realpath(one.place.parent))
+            one.place.symlink_to(one.path if Path(one.path).is_absolute() else relative)

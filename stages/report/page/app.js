@@ -167,7 +167,8 @@ function panel() {
   fill($("counts"), seen, hoped);
   const settings = [`categorize.epsilon=${state.epsilon}`];
   if (k() < Math.max(...Object.values(pair().k))) settings.push(`categorize.k=${k()}`);
-  fill($("command"), `dvc exp run ${settings.map((one) => `-S ${one}`).join(" ")}`);
+  // `++` sets a key whether or not params.yaml spells it out.
+  fill($("command"), `dvc exp run ${settings.map((one) => `-S ++${one}`).join(" ")}`);
 }
 
 /* ---- the map ---- */
