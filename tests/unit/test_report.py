@@ -234,7 +234,7 @@ def test_the_headline_is_the_verdict_and_a_table(finished: Finished, monkeypatch
     done = CliRunner().invoke(main, ["report", "--show"])
     verdict, table, _ = done.stdout.strip().split("\n\n")
     assert verdict.splitlines() == finished.metrics["verdict"]
-    assert "rlvr and base reach the same 7 of 10 problems" in verdict
+    assert "rlvr and base solve the same 7 of 10 problems in 16 samples each" in verdict
     head, row = table.splitlines()
     assert head.split() == ["pair", "k", "P", "E", "S", "O", "SRR", "NDR", "net", "pass@1", "pass@k"]
     assert row.split()[:6] == ["rlvr", "16", *(str(finished.metrics[name]) for name in "PESO")]
