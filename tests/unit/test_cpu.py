@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import os
 import platform
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from stages import cpu
+from stages import cpu, fetch, models, scoring, tables
+from stages.cli import main
 from stages.errors import LeashError
+from stages.params import Params
+from stages.prompts import Prompt
+from stages.scoring import Job, Reading, Trace, keep_scores
+from stages.work import Crew
+from tests.conftest import small, write_params
 
 TRAP = "import os, signal; os.kill(os.getpid(), signal.SIGILL)"
 TRAP_UNLESS_CAPPED = f"import os\nif os.environ.get('{cpu.CAP_VARIABLE}') != '{cpu.CAP}':\n    {TRAP}"
@@ -66,3 +74,41 @@ def test_a_probe_that_fails_otherwise_says_nothing_about_the_cpu(monkeypatch: py
 def test_the_probe_runs_on_this_machine() -> None:
     assert cpu.bfloat16_support() in ("ok", "capped", "none")
     assert os.environ[cpu.ANSWER_VARIABLE] == cpu.bfloat16_support()
+
+
+def in_bfloat16(k: int = 4) -> Params:
+    raw = small(sample={"k": k})
+    raw["models"]["base"]["dtype"] = "bfloat16"
+    return write_params(Path(), raw)
+
+
+def test_sampling_in_bfloat16_on_a_cpu_that_traps_is_refused_before_anything_starts(
+    project: Params, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch.run(project, "chain")
+    in_bfloat16()
+    monkeypatch.setattr(cpu, "PROBE", TRAP)
+    result = CliRunner().invoke(main, ["sample", "base", "chain"])
+    assert result.exit_code == 2
+    assert "SIGILL" in result.stderr
+    assert "`models.base.dtype` to float32" in result.stderr
+
+
+def test_scoring_in_bfloat16_on_a_cpu_that_traps_is_refused_before_anything_starts(
+    project: Params, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(cpu, "PROBE", TRAP)
+    monkeypatch.setattr(scoring, "spread", None)  # no worker is started
+    job = Job(tmp_path / "t.parquet", models.weights(in_bfloat16(), "base"), [{}], [Trace(Prompt("3"), "4", True)])
+    with pytest.raises(LeashError, match="SIGILL"):
+        keep_scores([job], tables.MASS, "test", Crew(), Reading())
+
+
+@pytest.mark.half_precision
+def test_sampling_in_bfloat16_works_with_the_cap(project: Params, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetch.run(project, "chain")
+    in_bfloat16()
+    monkeypatch.setenv(cpu.ANSWER_VARIABLE, "capped")
+    result = CliRunner().invoke(main, ["sample", "base", "chain"])
+    assert result.exit_code == 0, result.output
+    assert os.environ[cpu.CAP_VARIABLE] == cpu.CAP
