@@ -38,7 +38,7 @@ LOG_PREFIX = re.compile(r"^(?:\(\S+ pid=\d+\) )?(?:[A-Z]+ \d\d-\d\d \d\d:\d\d:\d
 EXCEPTION = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception)\b(?:: .*)?$")
 FATAL = re.compile(r"^Fatal Python error: (.+)$", re.MULTILINE)
 EXIT_CODE = re.compile(r"Failed core proc\(s\): \{'[^']*': (-?\d+)")
-ELSEWHERE = ("See root cause above", "See stack trace for root cause")
+ELSEWHERE = ("See root cause above", "See stack trace for root cause", "stack trace above for the root cause")
 
 
 def new_engine(weights: Weights, settings: Vllm, *, gpu_tokens_per_step: int | None = None) -> Any:

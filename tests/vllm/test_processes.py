@@ -51,7 +51,8 @@ def pilot_then_sample() -> None:
     load = engines._load_vllm
 
     def told(held: Weights, settings: params.Vllm) -> Engine:
-        print("engines", sum("multiprocessing" in command for command in descendants(os.getpid()).values()), flush=True)
+        processes = descendants(os.getpid()).values()
+        print("engines", sum("VLLM::" in command or "spawn_main" in command for command in processes), flush=True)
         return load(held, settings)
 
     engines._load_vllm = told
