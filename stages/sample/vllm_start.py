@@ -92,18 +92,17 @@ def root_cause(log: str, error: BaseException) -> str:
     code = EXIT_CODE.search(str(error))
     if code and int(code[1]) < 0:
         return f"its engine process {describe_exit(int(code[1]))}"
+    if not any(words in raised for words in ELSEWHERE) and type(error).__name__ != "EngineDeadError":
+        return raised
     if fatal := FATAL.findall(log):
         crash = describe_exit(-signal.SIGILL) if fatal[-1] == "Illegal instruction" else f"crashed ({fatal[-1]})"
         return f"one of its processes {crash}"
     lines = [LOG_PREFIX.sub("", line, count=1) for line in log.splitlines()]
-    told = [line for line in lines if EXCEPTION.match(line)]
-    causes = [line for line in told if not any(words in line for words in ELSEWHERE)]
-    if not any(words in raised for words in ELSEWHERE) and "EngineDeadError" not in type(error).__name__:
-        return raised
-    if causes:
-        return causes[-1].rstrip(".")
-    # A worker that is killed writes nothing; the engine process only says that it is gone.
-    return f"one of its processes {describe_exit(-signal.SIGKILL)}" if told else raised
+    told = [line for line in lines if EXCEPTION.match(line) and not any(words in line for words in ELSEWHERE)]
+    if told:
+        return told[-1].rstrip(".")
+    # A process that is killed prints nothing; others only say that it is gone.
+    return f"one of its processes {describe_exit(-signal.SIGKILL)}" if log else raised
 
 
 def run_engine_core(*args: Any, **kwargs: Any) -> None:

@@ -46,3 +46,15 @@ def test_a_failed_start_says_its_root_cause(log: str, raised: str, told: str) ->
 
 def test_an_illegal_instruction_is_never_said_to_be_memory() -> None:
     assert "memory" not in root_cause(TRAP_LOG + CORE_LOG, RuntimeError(RAISED + "{}"))
+
+
+class EngineDeadError(Exception):
+    """As vLLM's, which says no more when a process dies in the middle of the work."""
+
+
+def test_a_death_in_the_middle_of_the_work_says_its_root_cause() -> None:
+    died = EngineDeadError("EngineCore encountered an issue. See stack trace (above) for the root cause.")
+    gone = "(EngineCore pid=7) ERROR 11-17 19:17:30 [executor.py:2] Worker proc VllmWorker-0 died unexpectedly.\n"
+    assert "SIGILL" in root_cause(TRAP_LOG + gone, died)
+    assert "SIGKILL" in root_cause(gone, died)
+    assert root_cause(WORKER_LOG + gone, died) == "ValueError: Available memory is less"
