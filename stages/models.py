@@ -11,7 +11,7 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
-from stages import disk
+from stages import cpu, disk
 from stages.errors import LeashError, first_line
 from stages.params import Params
 
@@ -81,6 +81,8 @@ def for_scoring(weights: Weights) -> Weights:
 
 def load(weights: Weights, device: str = "cpu") -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """A causal language model and its tokenizer, through transformers, on one thread of a CPU or on a GPU."""
+    if device == "cpu":
+        cpu.require_half(weights.name, weights.dtype)  # before torch multiplies anything
     import torch
     from transformers import AutoModelForCausalLM
     from transformers.utils import logging

@@ -17,30 +17,25 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
-from multiprocessing.connection import wait as wait_for
 from multiprocessing.context import ForkServerContext
 from queue import SimpleQueue
 from types import FrameType
 from typing import Any, Generic, TypeVar
 
-from stages.errors import LeashError
+from stages.errors import LeashError, describe_exit
+from stages.orphans import end_with_parent
 from stages.params import Params, Ray
 
 Unit = TypeVar("Unit")
 Result = TypeVar("Result")
 Prepared = TypeVar("Prepared")
-
-DIED = (
-    "A worker process died (out of memory?); what was finished is kept: run the command again to go on, with a smaller "
-    "`sample.batch` or `run.processes` if it happens again."
-)
 
 _expected: dict[str, None] = {}  # modules, each once and in the order they were named
 _prepared: Callable[[], Any]  # in a worker process: what it holds, made when it is first asked for
@@ -116,9 +111,10 @@ def spread(
     prepare: Callable[[], Prepared],
     act: Callable[[Prepared, Unit], Result],
     crew: Crew,
-) -> Iterator[tuple[Unit, Result]]:
+) -> Generator[tuple[Unit, Result], None, None]:
     """Yield every unit with its result, in the order they finish. Only a few units are in flight at a time, so that
-    memory is bounded whatever their number."""
+    memory is bounded whatever their number. Whoever may stop before the end wraps this in `contextlib.closing`: an
+    engine is released when the iterator ends or is closed."""
     feed = Feed(units)
     first = feed.take()
     if first is None:
@@ -172,12 +168,29 @@ def over_processes(
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     yield running.pop(future), future.result()
         except BaseException as error:
-            pool.shutdown(wait=False, cancel_futures=True)
+            workers = list(pool._processes.values())
+            # A broken pool ends its other workers itself; waiting for that makes the exit codes final.
+            broken = isinstance(error, BrokenProcessPool)  # seen where a result is awaited, or the next unit sent
+            pool.shutdown(wait=broken, cancel_futures=True)
+            if broken:
+                raise LeashError(_death_of([worker.exitcode for worker in workers])) from None
             for worker in multiprocessing.active_children():
                 worker.terminate()
-            if isinstance(error, BrokenProcessPool):  # seen where a result is awaited, or the next unit sent
-                raise LeashError(DIED) from None
             raise
+
+
+def _death_of(codes: Iterable[int | None]) -> str:
+    """A sentence on the first worker that died, by the exit codes of all: the pool ended the others with SIGTERM."""
+    code = next((code for code in codes if code not in (None, 0, -signal.SIGTERM)), -signal.SIGTERM)
+    advice = {
+        -signal.SIGKILL: "with a smaller `sample.batch` or `run.processes` if it happens again",
+        -signal.SIGILL: "with `dtype: float32` for the models of this run if they are in bfloat16 or float16",
+    }
+    told = advice.get(code or 0)
+    return (
+        f"A worker process died: it {describe_exit(code or 0)}. Finished work is kept: run the command again to go on"
+        + (f", {told}." if told else ".")
+    )
 
 
 class Desk:
@@ -219,24 +232,42 @@ def over_steps(
     feed: Feed[Unit], prepare: Callable[[], Any], act: Callable[[Any, Unit], Any], crew: Crew
 ) -> Iterator[tuple[Unit, Any]]:
     """One worker, this very thread: nothing passes from hand to hand."""
-    desk = SteppingDesk(prepare(), act)
-    units: dict[int, Unit] = {}
-    numbers = count()
-    while True:
-        for unit in feed.up_to(crew.at_once - len(units)):
-            units[number := next(numbers)] = unit
-            desk.take(number, unit)
-        if not units:
-            return
-        for number, result in desk.finish():
-            yield units.pop(number), result
+    with _released(prepare()) as prepared:
+        desk = SteppingDesk(prepared, act)
+        units: dict[int, Unit] = {}
+        numbers = count()
+        while True:
+            for unit in feed.up_to(crew.at_once - len(units)):
+                units[number := next(numbers)] = unit
+                desk.take(number, unit)
+            if not units:
+                return
+            for number, result in desk.finish():
+                yield units.pop(number), result
+
+
+@contextmanager
+def _released(prepared: Prepared) -> Iterator[Prepared]:
+    """Close what a worker in this process held (an engine with its memory and processes), however the work ends. What
+    worker processes and Ray's actors hold ends with them."""
+    try:
+        yield prepared
+    finally:
+        if close := getattr(prepared, "close", None):
+            close()
 
 
 def over_threads(
     feed: Feed[Unit], prepare: Callable[[], Prepared], act: Callable[[Prepared, Unit], Result], crew: Crew
 ) -> Iterator[tuple[Unit, Result]]:
     """One worker, this process. Its threads are daemons: they keep nobody from leaving."""
-    prepared = prepare()
+    with _released(prepare()) as prepared:
+        yield from _with_threads(feed, prepared, act, crew)
+
+
+def _with_threads(
+    feed: Feed[Unit], prepared: Prepared, act: Callable[[Prepared, Unit], Result], crew: Crew
+) -> Iterator[tuple[Unit, Result]]:
     asked: SimpleQueue[Unit | None] = SimpleQueue()
     results: SimpleQueue[tuple[Unit, Result | None, BaseException | None]] = SimpleQueue()
 
@@ -280,9 +311,7 @@ def _begin(prepare: Callable[[], Any]) -> None:
     """Begin as a worker. It prepares with its first unit, so that an error in that comes back as itself, and leaves
     when the process that wants its results is gone, however that ended."""
     global _prepared
-    parent = multiprocessing.parent_process()
-    if parent:
-        threading.Thread(target=lambda: (wait_for([parent.sentinel]), os._exit(1)), daemon=True).start()
+    end_with_parent()
     _prepared = cache(prepare)
 
 

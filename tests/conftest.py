@@ -12,8 +12,8 @@ import pytest
 import vl_convert
 from ruamel.yaml import YAML
 
+from stages import cpu, progress
 from stages import params as parameters
-from stages import progress
 from stages.work import expect
 
 ROOT = Path(__file__).parent.parent
@@ -43,7 +43,12 @@ def write_params(folder: Path, raw: dict[str, Any]) -> parameters.Params:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Where models will be at work, torch is imported once for the worker processes of all tests."""
+    """Where models will be at work, torch is imported once for the worker processes of all tests. Where some compute in
+    half precision, the CPU is asked whether it can, before torch multiplies anything in this process."""
+    if any(item.get_closest_marker("half_precision") for item in session.items) and cpu.protect() == "none":
+        for item in session.items:
+            if item.get_closest_marker("half_precision"):
+                item.add_marker(pytest.mark.skip(reason="this CPU stops programs that compute in bfloat16 (SIGILL)"))
     if any("project" in getattr(item, "fixturenames", ()) for item in session.items):
         expect(["stages.sample.torch_engine", "stages.scoring.scorer"])
 

@@ -60,7 +60,7 @@ def run(
     problems = _problems(model, dataset, grader, replace)
     surveys = [surveyed(source, problems) for source in sources]
     says = agreed(surveys)
-    manifest = {} if replace else ledger.manifest()
+    manifest = {} if replace or ledger.empty else ledger.manifest()
     entries = _entries(surveys, manifest.get("sources", []), _next_numbers(manifest, ledger), f"{model} on {dataset}")
     try:
         new = _write(ledger, problems, surveys, entries, _fingerprint(manifest, says), replace)
@@ -180,7 +180,7 @@ def _write(
     """Write the problems and the samples that are not there; return how many samples were."""
     if replace:
         ledger.clear()
-    known = [e["hash"] for e in ledger.manifest().get("sources", [])]
+    known = [] if ledger.empty else [e["hash"] for e in ledger.manifest().get("sources", [])]
     fresh = list({e["hash"]: e for e in entries if e["hash"] not in known}.values())
     prompts = {problem: disk.hash_of(row["question"]) for problem, row in problems.rows.items()}
     command = f"leash import … --model {ledger.folder.parent.name} --dataset {ledger.folder.name} --replace"

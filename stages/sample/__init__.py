@@ -19,7 +19,7 @@ from stages import disk, prompts, tables, verify
 from stages.errors import LeashError
 from stages.models import load_processor, load_tokenizer, weights
 from stages.params import WEIGHTLESS, Params, Sample
-from stages.progress import Progress
+from stages.progress import Progress, format_rate
 from stages.prompts import Prompt
 from stages.safety import refuse_strange_graders
 from stages.sample import elsewhere, engines, facts
@@ -89,7 +89,7 @@ def run(params: Params, model: str, dataset: str, *, resample: bool = False, pil
         k = params.k(model, dataset)
         budget = new_budget(params, list(problems), min(k, pilot or k), ledger, None if pilot else check)
         try:
-            drawn = draw(params, kind, budget, ledger, requests, check, f"sample {model} on {dataset}")
+            drawn = draw(params, model, dataset, kind, budget, ledger, requests, check)
         finally:
             ledger.flush()  # whatever ended the run, what has come back is kept
         ledger.settle()
@@ -118,28 +118,40 @@ def asked_hash(question: str, images: Sequence[bytes]) -> str:
 
 def draw(
     params: Params,
+    model: str,
+    dataset: str,
     kind: engines.Kind,
     budget: Budget,
     ledger: Ledger,
     requests: Callable[[Unit], list[Request]],
     check: Check | None,
-    what: str,
 ) -> Drawn:
     drawn = Drawn()
     units = (requests(unit) if unit else None for unit in budget.units(kind.rows, kind.crew.slots))
     how: Callable[..., Any] = start if kind.crew.stepping else complete
     act = partial(how, decoding=decoding(params.sample))
+
+    def keep(completions: Sequence[Completion], asked: Sequence[Request]) -> None:
+        if len(completions) != sum(len(request.samples) for request in asked):
+            raise LeashError(f"The engine {kind.name} gave fewer completions than were asked for; run it again.")
+        ledger.add(completions)
+        hits = [check is not None and check(c.problem_id, c.text) for c in completions]
+        for completion, hit in zip(completions, hits, strict=True):
+            budget.saw(completion.problem_id, completion.sample, hit)
+        drawn.add(completions, sum(hits))
+
+    what = f"sample {model} on {dataset}"
     with Progress(budget.at_most, what, "completions") as progress:
-        for asked, completions in spread(units, kind.make, act, kind.crew):
-            if len(completions) != sum(len(request.samples) for request in asked):
-                raise LeashError(f"The engine {kind.name} gave fewer completions than were asked for; run it again.")
-            ledger.add(completions)
-            hits = [check is not None and check(c.problem_id, c.text) for c in completions]
-            for completion, hit in zip(completions, hits, strict=True):
-                budget.saw(completion.problem_id, completion.sample, hit)
-            drawn.add(completions, sum(hits))
-            shown = {"tokens/s": f"{drawn.speed or 0:,.0f}"} | ({"hits": f"{drawn.hits:,}"} if check else {})
-            progress.add(len(completions), total=drawn.samples + budget.at_most, **shown)
+        make = kind.make
+        if budget.at_most and kind.name == "vllm":  # which takes minutes; the others take seconds
+            progress.starting(f"{kind.name} for {model}")
+            make = make if kind.crew.ray else progress.timed(make)
+        with closing(spread(units, make, act, kind.crew)) as results:
+            for asked, completions in results:
+                keep(completions, asked)
+                shown = {"tokens": format_rate(drawn.speed)} if drawn.speed else {}
+                shown |= {"hits": f"{drawn.hits:,}"} if check else {}
+                progress.add(len(completions), total=drawn.samples + budget.at_most, **shown)
     return drawn
 
 

@@ -55,3 +55,6 @@ class Completion:
 
 class Engine(Protocol):
     def complete(self, requests: Iterable[Request], decoding: Decoding) -> Iterator[Completion]: ...
+
+    def close(self) -> None:
+        """Give back what the engine holds: memory, connections, processes. It completes nothing afterwards."""

@@ -11,6 +11,7 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
+from stages import cpu
 from stages.errors import LeashError
 from stages.models import Weights, has_gpu, load, weights
 from stages.params import OpenAI, Params, Vllm
@@ -45,7 +46,10 @@ def kind_of(params: Params, model: str) -> Kind:
 
 
 def _torch(params: Params, model: str) -> Kind:
-    make = partial(_load_torch, weights(params, model), params.sample.batch)
+    held = weights(params, model)
+    if params.run.on != "ray":
+        cpu.require_half(model, held.dtype)  # once, here: worker processes inherit the answer
+    make = partial(_load_torch, held, params.sample.batch)
     return Kind("torch", "torch", make, params.sample.batch, crew(params, preload=("stages.sample.torch_engine",)))
 
 

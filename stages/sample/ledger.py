@@ -54,6 +54,7 @@ class Ledger:
         self._places: dict[str, int] = {}
         self._waiting: list[Completion] = []
         self._part_written = -math.inf  # the first samples of a run are on disk at once
+        self._unwritten: dict[str, Any] | None = None  # a manifest that waits for the first samples
         self._lock: int | None = None
 
     def open(
@@ -65,13 +66,18 @@ class Ledger:
         engine: str | None = None,
         sources: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        """Start the manifest, or check that it is of the same kind and add the problems it does not know.
+        """Check that samples on disk are of the same kind, and add the problems that their manifest does not know.
 
         `prompts` gives a hash of what each problem asks, in the order of the problems; `again` is the command that
         resamples; `engine` and `sources` say where samples come from and are kept beside them.
+
+        A manifest speaks for samples that exist. Without any, an old one (an engine that failed to start left it)
+        forbids nothing, and the new one is written just before the first samples: never after them, so that a kill
+        in between leaves no samples without a manifest.
         """
         self._take_lock()
-        manifest = self.manifest()
+        empty = self.empty
+        manifest = {} if empty else self.manifest()
         if manifest:
             self._refuse_another_kind(manifest, fingerprint, prompts, again)
         content: dict[str, Any] = {
@@ -80,9 +86,9 @@ class Ledger:
             "engines": sorted({*manifest.get("engines", []), *([engine] if engine else [])}),
             "sources": [*manifest.get("sources", []), *map(dict, sources)],
         }
-        if content != manifest:
-            sealed = {**content, SEAL: _seal(content)}
-            disk.write(self.folder / MANIFEST, json.dumps(sealed, indent=1, sort_keys=True) + "\n")
+        self._unwritten = content if content != manifest else None
+        if not empty:
+            self._write_manifest()
         self._places = {problem: place for place, problem in enumerate(prompts)}
 
     def manifest(self) -> dict[str, Any]:
@@ -99,6 +105,11 @@ class Ledger:
                 f"parameters, else begin anew with `--resample` (of imported ones, `--replace`)."
             )
         return manifest
+
+    @property
+    def empty(self) -> bool:
+        """Whether no file of samples is on disk."""
+        return not (tables.shards(self.folder) or self._parts())
 
     def clear(self) -> None:
         """Throw every sample away; the manifest goes last, so that a half-cleared ledger is still checked."""
@@ -143,6 +154,7 @@ class Ledger:
         """Write what has arrived as a part."""
         self._part_written = time.monotonic()
         if self._waiting:
+            self._write_manifest()
             content = tables.encoded(_table(self._waiting), tables.COMPLETIONS)
             number = 1 + max((int(part.name.partition(".")[0]) for part in self._parts()), default=-1)
             disk.write(self._part_folder / f"{number:06d}.{disk.bytes_hash(content)}.parquet", content)
@@ -213,6 +225,12 @@ class Ledger:
                 f"{self.folder} holds samples made with another {what}; keep them by undoing that change, "
                 f"or replace them with `{again}`."
             )
+
+    def _write_manifest(self) -> None:
+        if self._unwritten is not None:
+            sealed = {**self._unwritten, SEAL: _seal(self._unwritten)}
+            disk.write(self.folder / MANIFEST, json.dumps(sealed, indent=1, sort_keys=True) + "\n")
+            self._unwritten = None
 
     def _take_lock(self) -> None:
         """One run at a time writes here; the lock goes with the process, however it ends."""

@@ -62,6 +62,9 @@ class OpenAIEngine:
             for sample in request.samples:
                 yield self._sample(request, sample, decoding)
 
+    def close(self) -> None:
+        self._client.close()
+
     def _sample(self, request: Request, sample: int, decoding: Decoding) -> Completion:
         said = self._ask(request.prompt, request.seed(sample), decoding)
         usage = getattr(said, "usage", None)

@@ -55,6 +55,9 @@ class TorchEngine:
             for (_, request, sample), d, text in zip(asked, drawn, texts, strict=True):
                 yield Completion(request.problem_id, sample, text, len(d.ids), d.finish, d.logprob)
 
+    def close(self) -> None:
+        """The model's memory goes with the worker process that has it."""
+
     @torch.inference_mode()
     def draw(self, prompts: Sequence[Sequence[int]], rows: Sequence[Row], decoding: Decoding) -> list[Drawn]:
         """Complete prompts of one length; all rows advance together, and leave when they end."""

@@ -10,18 +10,16 @@ of each image, and the images beside it; vLLM puts as many tokens there as the m
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
-from stages.errors import LeashError, first_line
-from stages.models import Weights, load_processor, load_tokenizer, way_out
+from stages.errors import LeashError
+from stages.models import Weights, load_processor, load_tokenizer
 from stages.params import Vllm
 from stages.prompts import Prompt, rendered, token_ids
+from stages.sample import vllm_start
 from stages.sample.engine import Completion, Decoding, Request
 
 if TYPE_CHECKING:
@@ -36,7 +34,7 @@ class VllmEngine:
     def __init__(self, weights: Weights, settings: Vllm) -> None:
         self.settings, self._weights = settings, weights
         self._tokenizer = load_tokenizer(weights)
-        self._engine = new_engine(weights, settings)
+        self._engine = vllm_start.new_engine(weights, settings)
         self._rendered = lru_cache(maxsize=PROMPTS)(self._render)
         self._unpacked = lru_cache(maxsize=ILLUSTRATED)(self._unpack)
         self._sent = 0
@@ -54,14 +52,8 @@ class VllmEngine:
 
     def step(self) -> list[tuple[int, list[Completion]]]:
         """One token for everything that runs; the tickets that are finished with it."""
-        try:
-            outputs = self._engine.step()
-        except Exception as error:
-            raise LeashError(
-                f"vLLM failed ({brief(error)}); what was finished is kept: run the command again to go on."
-            ) from error
         done = []
-        for output in outputs:
+        for output in vllm_start.step(self._engine):
             if output.finished:
                 ticket, request, sample = self._running.pop(output.request_id)
                 self._finished.setdefault(ticket, []).append(_completion(request, sample, output.outputs[0]))
@@ -77,6 +69,9 @@ class VllmEngine:
             for _, completions in self.step():
                 yield from completions
 
+    def close(self) -> None:
+        vllm_start.close(self._engine)
+
     def _input(self, prompt: Prompt) -> Any:
         """What vLLM takes. Its front remembers which images its core has from seeing each use of them, so that prompts
         with images go through it once a sample; the pixels stay where they are."""
@@ -85,7 +80,7 @@ class VllmEngine:
         try:
             return self._engine.renderer.render_cmpl([{**self._unpacked(prompt)}])[0]
         except (RuntimeError, AssertionError) as error:  # a text and images that do not go together
-            raise ValueError(brief(error)) from error
+            raise ValueError(vllm_start.brief(error)) from error
 
     def _render(self, prompt: Prompt) -> Any:
         return self._engine.renderer.render_cmpl([{"prompt_token_ids": token_ids(prompt, self._tokenizer)}])[0]
@@ -113,7 +108,7 @@ class VllmEngine:
         try:
             self._engine.add_request(name, self._input(request.prompt), params)
         except (ValueError, VLLMClientError) as error:
-            raise LeashError(f"vLLM refuses problem {request.problem_id}: {brief(error)}.") from None
+            raise LeashError(f"vLLM refuses problem {request.problem_id}: {vllm_start.brief(error)}.") from None
         self._running[name] = ticket, request, sample
         self._left[ticket] = self._left.get(ticket, 0) + 1
         self._sent += 1
@@ -130,38 +125,6 @@ class VllmEngine:
             logprobs=0 if self.settings.logprobs else None,
             output_kind=RequestOutputKind.FINAL_ONLY,
         )
-
-
-def new_engine(weights: Weights, settings: Vllm, **more: Any) -> Any:
-    """vLLM's engine, started; `more` are settings that sampling leaves to vLLM."""
-    from vllm import LLM
-    from vllm.platforms import current_platform
-
-    try:
-        return LLM(
-            weights.source,
-            revision=weights.revision,
-            dtype=weights.dtype,
-            tensor_parallel_size=settings.tensor_parallel,
-            gpu_memory_utilization=settings.gpu_memory,
-            max_model_len=settings.max_model_len,
-            max_num_seqs=settings.max_num_seqs,
-            enforce_eager=settings.eager,
-            enable_prefix_caching=True,
-            # On a CPU, vLLM 0.32 can't take a seeded sample back whose prompt it has computed in part.
-            enable_chunked_prefill=False if current_platform.is_cpu() else None,
-            load_format="hf" if weights.pickle else "safetensors",
-            trust_remote_code=weights.trust_remote_code,
-            # Nobody is shown any; making room for the longest ones takes memory and time at the start.
-            limit_mm_per_prompt={"video": 0, "audio": 0},
-            # Without seeds of their own, samples come from the engine's one stream: a new one at every start, or a
-            # run that goes on would repeat what it drew before.
-            seed=0 if settings.seeds else secrets.randbits(31),
-            disable_log_stats=True,
-            **more,
-        ).llm_engine
-    except (OSError, ValueError, RuntimeError) as error:
-        raise LeashError(way_out(weights, error) or f"vLLM can't start on {weights.name}: {brief(error)}.") from error
 
 
 def picture(content: bytes) -> Image:
@@ -181,10 +144,3 @@ def picture(content: bytes) -> Image:
 def _completion(request: Request, sample: int, drawn: Any) -> Completion:
     tokens, logprob = len(drawn.token_ids), drawn.cumulative_logprob
     return Completion(request.problem_id, sample, drawn.text, tokens, drawn.finish_reason, logprob)
-
-
-def brief(error: BaseException) -> str:
-    """What vLLM says is wrong, in a line."""
-    if isinstance(error, ValidationError):  # whose first line says no more than that it is one
-        error = ValueError(error.errors()[0]["msg"])
-    return first_line(error)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property, lru_cache, partial
 from importlib.util import find_spec
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from stages import disk, tables
+from stages import cpu, disk, tables
 from stages.errors import LeashError
 from stages.models import Weights, for_scoring, has_gpu, has_weights, load
 from stages.params import Params, ScorerName, Vllm
@@ -182,8 +183,11 @@ def keep_scores(jobs: Sequence[Job], schema: pa.Schema, what: str, crew: Crew, r
         if not left[i]:
             table.finish()
     total = sum(map(len, missing))
-    with Progress(total, what, "traces") as progress:
-        for unit, scores in _scored(units, crew, reading, settings):
+    with (
+        Progress(total, what, "traces") as progress,
+        closing(_scored(units, crew, reading, settings, progress)) as results,
+    ):
+        for unit, scores in results:
             stale[unit.table].keep(scores)
             left[unit.table] -= 1
             if not left[unit.table]:
@@ -279,14 +283,21 @@ def _units(table: int, weights: Weights, reading: Reading, traces: Sequence[Trac
         yield Unit(table, weights, reading, part)
 
 
-def _scored(units: Sequence[Unit], crew: Crew, reading: Reading, settings: Vllm) -> Iterator[tuple[Unit, list[Score]]]:
+def _scored(
+    units: Sequence[Unit], crew: Crew, reading: Reading, settings: Vllm, progress: Progress
+) -> Generator[tuple[Unit, list[Score]], None, None]:
     """Every unit with its scores, as they come. A vLLM engine takes the place of the one before, model by model."""
     if reading.engine == "torch":
+        if not crew.ray and not has_gpu():
+            for weights in {unit.weights for unit in units}:
+                cpu.require_half(weights.name, weights.dtype)  # once, here: worker processes inherit the answer
         yield from spread(units, _nothing, score_unit, crew)
         return
     _refuse(reading)
     for weights, part in groupby(units, key=lambda unit: unit.weights):
-        yield from spread(part, partial(_load_vllm, weights, settings), _start, crew)
+        progress.starting(f"vllm for {weights.name}")
+        make = partial(_load_vllm, weights, settings)
+        yield from spread(part, make if crew.ray else progress.timed(make), _start, crew)
 
 
 def _refuse(reading: Reading) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from stages.errors import LeashError
 from stages.models import Weights, load_tokenizer
 from stages.params import Vllm
-from stages.sample.vllm_engine import brief, new_engine
+from stages.sample import vllm_start
 from stages.scoring import Reading, Score, Trace
 from stages.scoring.scorer import Row, rows_of, too_long, width
 
@@ -35,16 +35,12 @@ class Batch:
 
 class VllmScorer:
     def __init__(self, weights: Weights, settings: Vllm) -> None:
-        from vllm.platforms import current_platform
-
         if weights.dtype == "float64":
             raise LeashError(
                 f"`models.{weights.name}.dtype` is float64, which vLLM does not have; set it to float32 or bfloat16."
             )
         self._tokenizer = load_tokenizer(weights)
-        # A CPU computes a prompt whole (see the sampling engine).
-        few = {} if current_platform.is_cpu() else {"max_num_batched_tokens": PREFILLED}
-        self._engine = new_engine(weights, settings, **few)
+        self._engine = vllm_start.new_engine(weights, settings, gpu_tokens_per_step=PREFILLED)
         self.window: int = self._engine.model_config.max_model_len - 1
         self._sent = 0
         self._batches: dict[int, Batch] = {}  # by ticket
@@ -95,13 +91,11 @@ class VllmScorer:
         self._batches[ticket].left += 1
         self._sent += 1
 
+    def close(self) -> None:
+        vllm_start.close(self._engine)
+
     def _outputs(self) -> list[Any]:
-        try:
-            return [output for output in self._engine.step() if output.finished]
-        except Exception as error:
-            raise LeashError(
-                f"vLLM failed ({brief(error)}); what was finished is kept: run the command again to go on."
-            ) from error
+        return [output for output in vllm_start.step(self._engine) if output.finished]
 
 
 def _nll(row: Row, logprobs: Sequence[Any]) -> float:

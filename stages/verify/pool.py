@@ -23,7 +23,7 @@ from multiprocessing.connection import wait as wait_for
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
-from stages.errors import LeashError
+from stages.errors import LeashError, describe_exit
 from stages.verify.worker import GRACE, NOBODY, TURN, Job, serve
 from stages.work import Feed, expect, forked, undisturbed
 
@@ -212,8 +212,8 @@ class Pool(Generic[Item, Result]):
         self._deaths += 1
         if self._deaths > MOST_DEATHS:
             raise LeashError(
-                f"{self._deaths} grading processes died one after the other before they could begin (out of memory?); "
-                f"what was finished is kept: run the command again with fewer `run.processes`."
+                f"{self._deaths} grading processes died one after the other before they could begin; the last "
+                f"{describe_exit(code or 0)}. Finished work is kept: run the command again with fewer `run.processes`."
             )
         return []
 

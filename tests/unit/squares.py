@@ -44,6 +44,10 @@ def die(_: Squares, number: int) -> int:
     os._exit(3)
 
 
+def killed(_: Squares, number: int) -> None:
+    os.kill(os.getpid(), number)
+
+
 def die_once(_: Squares, mark: Path) -> str:
     if mark.exists():
         return mark.name

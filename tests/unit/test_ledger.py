@@ -159,6 +159,7 @@ def test_a_damaged_file_is_found_and_its_samples_are_drawn_again(tmp_path: Path,
 def test_another_kind_of_sample_is_refused_by_the_name_of_what_changed(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     ledger.open(KIND, {"p0": "a"}, again="leash sample m d --resample")
+    ledger.add(completions([("p0", 0)]))
     ledger.open(KIND, {"p0": "a", "p1": "b"}, again="")  # more problems are welcome
     with pytest.raises(LeashError, match=r"another temperature.*leash sample m d --resample"):
         ledger.open(KIND | {"temperature": "0.6"}, {"p0": "a"}, again="leash sample m d --resample")
@@ -181,13 +182,57 @@ def test_the_manifest_says_where_samples_come_from(tmp_path: Path) -> None:
     for engine in ("torch 2.13.0", "vllm 0.32.0", "torch 2.13.0"):
         ledger = Ledger(tmp_path)
         ledger.open(KIND, {"p0": "a"}, again="", engine=engine)
+        ledger.add(completions([("p0", 0)]))
         ledger.close()
     assert ledger.manifest()["engines"] == ["torch 2.13.0", "vllm 0.32.0"]
 
 
 @pytest.mark.parametrize("how", ["flip", "truncate", "empty"])
 def test_a_damaged_manifest_without_a_copy_is_refused(tmp_path: Path, how: str) -> None:
-    opened(tmp_path).close()
+    ledger = opened(tmp_path)
+    ledger.add(completions([("p0", 0)]))
+    ledger.close()
     damage(tmp_path / ledgers.MANIFEST, how)
     with pytest.raises(LeashError, match=r"manifest.json is damaged; delete it and run this again if .* `--resample`"):
         opened(tmp_path)
+
+
+def test_a_manifest_without_samples_forbids_nothing(tmp_path: Path) -> None:
+    """As an engine that failed to start used to leave it: no dtype, prompt or problem text is bound by it."""
+    ledger = opened(tmp_path)
+    ledger.add(completions([("p0", 0)]))
+    ledger.close()
+    for part in tables.shards(tmp_path / ".parts"):
+        part.unlink()
+    again = Ledger(tmp_path)
+    again.open({"model": "m", "dtype": "float32"}, {"p0": "z"}, again="", engine="torch 2.13.0")
+    again.add(completions([("p0", 1)]))
+    assert again.manifest()["fingerprint"] == {"model": "m", "dtype": "float32"}
+    assert again.manifest()["prompts"] == {"p0": "z"}
+
+
+def test_nothing_is_on_disk_before_the_first_sample_and_then_the_manifest_comes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill between the two leaves a manifest without samples, never samples without a manifest."""
+    write, written = disk.write, list[str]()
+
+    def noted(path: Path, content: bytes | str) -> None:
+        written.append(path.name if path.name == ledgers.MANIFEST else "a part")
+        write(path, content)
+
+    monkeypatch.setattr(disk, "write", noted)
+    ledger = opened(tmp_path)
+    assert content(tmp_path) == {}
+    ledger.add(completions([("p0", 0)]))
+    ledger.flush()
+    assert written == [ledgers.MANIFEST, "a part"]
+
+
+def test_a_deleted_manifest_is_written_again_for_the_samples_that_are_there(tmp_path: Path) -> None:
+    ledger = opened(tmp_path)
+    ledger.add(completions([("p0", 0)]))
+    ledger.close()
+    (tmp_path / ledgers.MANIFEST).unlink()
+    opened(tmp_path).close()
+    assert Ledger(tmp_path).manifest()["fingerprint"] == KIND

@@ -364,3 +364,18 @@ def test_an_engine_that_is_not_installed_is_a_sentence(monkeypatch: pytest.Monke
         f"`sample.engine` to another.\n"
     )
     assert not COMPLETIONS.exists()
+
+
+def test_a_start_that_failed_does_not_bind_the_next_try_to_its_dtype(project: Params) -> None:
+    shutil.copytree("models/embedded/base", "mine")
+    weights = Path("mine/model.safetensors")
+    whole = weights.read_bytes()
+    fetch.run(project, "chain")
+    weights.write_bytes(whole[:100])
+    adapted(model={"path": "mine", "dtype": "float64"})
+    assert "can't be loaded" in refused("sample", "base", "chain")
+    weights.write_bytes(whole)
+    adapted(model={"path": "mine", "dtype": "float32"})
+    assert called("sample", "base", "chain").exit_code == 0
+    assert json.loads((COMPLETIONS / "manifest.json").read_text())["fingerprint"]["dtype"] == "float32"
+    assert len(rows()) == 4 * 16

@@ -216,7 +216,7 @@ def drawn(config: Any, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
 
 
 @pytest.mark.parametrize(("config", "more"), FAMILIES)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.half_precision)])
 def test_logits_of_every_family_are_the_models_own(config: Any, more: dict[str, Any], dtype: torch.dtype) -> None:
     """Softcapped, scaled, or neither; in bfloat16 up to its rounding, computed on in float32."""
     network = drawn(config(**SIZES, **HEADS, **more), dtype)

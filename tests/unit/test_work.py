@@ -4,11 +4,13 @@ what goes wrong in a worker is the sentence that it is."""
 from __future__ import annotations
 
 import logging
+import signal
 import subprocess
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,7 @@ from stages.verify.grading import pool_of
 from stages.work import Crew, expect, spread
 from tests.conftest import ROOT, small, write_params
 from tests.unit import squares
-from tests.unit.squares import Squares, die, die_once, surroundings, unready
+from tests.unit.squares import Squares, die, die_once, killed, surroundings, unready
 
 PROCESSES = Crew(workers=2)
 THREADS = Crew(at_once=3)
@@ -129,8 +131,52 @@ def test_threads_work_at_the_same_time() -> None:
 
 
 def test_a_worker_process_that_dies_is_a_sentence() -> None:
-    with pytest.raises(LeashError, match=r"^A worker process died .* run the command again to go on, with a smaller"):
+    with pytest.raises(
+        LeashError, match=r"^A worker process died: it ended with exit code 3\. .* run the command again"
+    ):
         list(spread(range(9), Squares, die, PROCESSES))
+
+
+@pytest.mark.parametrize(
+    ("number", "told", "untold"),
+    [
+        (signal.SIGKILL, r"SIGKILL \(.*out of memory.*`sample\.batch`", "illegal"),
+        (signal.SIGILL, r"SIGILL \(illegal instruction.*float32", "memory"),
+        (signal.SIGSEGV, r"SIGSEGV\. Finished work is kept", "memory"),
+    ],
+)
+def test_a_worker_that_is_killed_names_the_signal(number: signal.Signals, told: str, untold: str) -> None:
+    with pytest.raises(LeashError, match=told) as caught:
+        list(spread([number] * 9, Squares, killed, PROCESSES))
+    assert untold not in str(caught.value)
+
+
+class Closing(Squares):
+    """Squares that note when they are closed."""
+
+    def __init__(self, closed: list[str]) -> None:
+        super().__init__()
+        self.closed = closed
+
+    def close(self) -> None:
+        self.closed.append("closed")
+
+
+@pytest.mark.parametrize("crew", [THREADS, STEPS], ids=["threads", "steps"])
+@pytest.mark.parametrize("ending", ["finished", "failed", "stopped"])
+def test_an_engine_in_this_process_is_closed_however_the_work_ends(crew: Crew, ending: str) -> None:
+    closed: list[str] = []
+    units = [1, 2, -1] if ending == "failed" else [1, 2, 3]
+    with closing(spread(units, lambda: Closing(closed), act_of(crew), crew)) as results:
+        if ending == "failed":
+            with pytest.raises(LeashError, match="below zero"):
+                list(results)
+        elif ending == "stopped":
+            next(results)
+            assert closed == []
+        else:
+            list(results)
+    assert closed == ["closed"]
 
 
 def test_workers_have_what_was_expected_whoever_came_first() -> None:

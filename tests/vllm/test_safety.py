@@ -25,7 +25,7 @@ def held(tmp_path: Path) -> models.Weights:
 
 
 def started(held: models.Weights) -> object:
-    from stages.sample.vllm_engine import new_engine
+    from stages.sample.vllm_start import new_engine
 
     return new_engine(held, Vllm(max_model_len=128, eager=True))
 

@@ -19,7 +19,7 @@ from stages.scoring import Job, Reading, Trace, VllmCrew, keep_scores
 from stages.scoring.scorer import Scorer, rows_of
 from stages.train import tasks
 from stages.work import Crew
-from tests.vllm.conftest import engine_on
+from tests.vllm.conftest import engine_on, nothing
 
 pytestmark = pytest.mark.vllm
 
@@ -31,11 +31,14 @@ VLLM = Reading("vllm")
 @pytest.fixture(scope="module")
 def vllm(in_process: None, weights: models.Weights) -> Any:
     """A scorer in the engine that is running."""
-    from stages.scoring import vllm_scorer
+    from stages.sample import vllm_start
+    from stages.scoring.vllm_scorer import VllmScorer
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(vllm_scorer, "new_engine", lambda *_: engine_on(weights)._engine)
-        return vllm_scorer.VllmScorer(weights, SETTINGS)
+        patched.setattr(vllm_start, "new_engine", lambda *_, **__: engine_on(weights)._engine)
+        scorer: Any = VllmScorer(weights, SETTINGS)
+    scorer.close = nothing  # other tests go on with the engine
+    return scorer
 
 
 @pytest.fixture(scope="module")
