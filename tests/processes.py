@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import select
+import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -22,6 +25,16 @@ def descendants(pid: int) -> dict[int, str]:
     while more := {child for child, parent in parents.items() if parent in more}:
         found |= {child: _command(child) for child in more}
     return found
+
+
+@contextmanager
+def running(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
+    """A process that is killed if the test that uses it fails."""
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def _command(pid: int) -> str:

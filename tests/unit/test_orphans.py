@@ -13,7 +13,7 @@ from stages import fetch, tables
 from stages.params import Params
 from stages.verify.pool import Pool
 from tests.conftest import ROOT, small, write_params
-from tests.processes import Watched, descendants
+from tests.processes import Watched, descendants, running
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
 
@@ -54,7 +54,8 @@ def survivors_of_a_kill(process: subprocess.Popen[str]) -> list[str]:
 
 def test_graders_and_what_they_run_end_with_the_command() -> None:
     script = "from tests.unit.test_orphans import grade_until_killed; grade_until_killed()"
-    with subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "-c", script]
+    with running(subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)) as process:
         assert process.stderr
         assert process.stderr.readline() == "grading\n"
         assert survivors_of_a_kill(process) == []
@@ -64,7 +65,8 @@ def test_samplers_end_with_the_command(project: Params) -> None:
     fetch.run(project, "chain")
     write_params(tables.DATA.parent, small(sample={"k": 1_000_000, "batch": 64}))
     parts = tables.completions_folder("base", "chain") / ".parts"
-    with subprocess.Popen([sys.executable, "-m", "stages.cli", "sample", "base", "chain"], text=True) as process:
+    command = [sys.executable, "-m", "stages.cli", "sample", "base", "chain"]
+    with running(subprocess.Popen(command, text=True)) as process:
         while process.poll() is None and not tables.shards(parts):
             try:
                 process.wait(timeout=0.05)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,12 +20,13 @@ from stages.models import Weights
 from stages.sample import engines, plan
 from stages.sample.engine import Engine
 from tests.conftest import ROOT, small, write_params
-from tests.processes import descendants
+from tests.processes import descendants, running
 from tests.unit.test_orphans import survivors_of_a_kill
 
 pytestmark = pytest.mark.vllm
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("VLLM_")}
+MISSING = f" of {4 * 1_000_000 - 4 * 2:,} completions"  # of four problems, after the pilot
 SETTINGS = {"max_model_len": 128, "eager": True}
 
 
@@ -65,15 +67,14 @@ def test_engines_are_released_and_die_with_the_command(folder: Path) -> None:
     script = "from tests.vllm.test_processes import pilot_then_sample; pilot_then_sample()"
     command = [sys.executable, "-c", script]
     surroundings = ENVIRONMENT | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
-    with subprocess.Popen(
-        command, cwd=folder, env=surroundings, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    streams: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with running(subprocess.Popen(command, cwd=folder, env=surroundings, **streams)) as process:
         assert process.stdout
         assert process.stderr
         said = [process.stdout.readline() for _ in range(4)]
         assert said == ["engines 0\n", "engines 0\n", "piloted\n", "engines 0\n"], said
         lines = iter(process.stderr.readline, "")
-        heard = list(takewhile(lambda line: " of 4,000,000 completions" not in line, lines))  # 4 problems
+        heard = list(takewhile(lambda line: MISSING not in line, lines))
         assert [line for line in heard if not line.startswith(("starting vllm", "vllm for", "sample "))] == []
         assert survivors_of_a_kill(process) == []
 
