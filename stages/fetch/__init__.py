@@ -140,15 +140,15 @@ def _table_row(
         **({"rounded": True} if dataset.rounded else {}),
         "source": origin,
     }
-    return {
-        "dataset": name,
-        "problem_id": identity,
-        "question": problem.question,
-        "gold": problem.gold,
-        "grader": grader,
-        "images": problem.images,
-        "meta": json.dumps(meta, ensure_ascii=False),
-    }
+    return tables.problem_row(
+        dataset=name,
+        problem_id=identity,
+        question=problem.question,
+        gold=problem.gold,
+        grader=grader,
+        images=problem.images,
+        meta=meta,
+    )
 
 
 def _complaint(table_row: TableRow, problem: Problem) -> str | None:
