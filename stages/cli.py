@@ -156,11 +156,26 @@ def sample(model: str, dataset: str, resample: bool, show_prompt: bool, file: Pa
 @click.option("--tokens-per-second", type=click.FloatRange(min=0, min_open=True), help="Speed of one GPU (or core).")
 @FILE
 def plan(pilot: int | None, mean_tokens: float | None, tokens_per_second: float | None, file: Path) -> None:
-    """What the run would cost: completions, tokens, hours and disk, with a fixed and an adaptive budget."""
+    """What the run will cost: completions, tokens, hours and disk, with a fixed and an adaptive budget."""
+    import shutil
+
+    from stages.doctor import Section, trouble
+    from stages.doctor.limits import limits
+    from stages.doctor.needs import needs
     from stages.sample import plan as planning
 
-    given = planning.Given(mean_tokens, tokens_per_second)
-    click.echo(planning.shown(planning.run(parameters.load(file), given, pilot)))
+    params = parameters.load(file)
+    # A pilot may go where disk or time would not do for the whole run: that is what it measures.
+    required = Section("This run", needs(params))
+    if pilot and (lack := trouble([required])):
+        raise LeashError(f"Cannot draw a pilot yet: {lack} Next: leash doctor")
+    costs = planning.run(params, planning.Given(mean_tokens, tokens_per_second), pilot)
+    click.echo(planning.shown(params, costs, min(shutil.get_terminal_size((80, 24)).columns, 100)))
+    lacking = [*required.missing, *Section("This run", limits(params)).missing]
+    if lacking:
+        click.echo(f"\nCannot run yet. Missing: {', '.join(dict.fromkeys(line.what for line in lacking))}.")
+    following = "leash doctor" if lacking else "leash plan --pilot 4" if planning.wants_pilot(costs) else "dvc repro"
+    click.echo(f"\nNext: {following}")
 
 
 @main.command()
@@ -358,21 +373,28 @@ def query(sql: str, file: Path) -> None:
 
 
 @main.command()
+@click.option("--start", is_flag=True, help="Also start every engine of the run, draw nothing, and close it.")
 @FILE
-def doctor(file: Path) -> None:
-    """What this machine can run, and what is missing with the command that installs it; exit code 2 where this run
-    lacks something."""
+def doctor(start: bool, file: Path) -> None:
+    """Check this machine, and whether it has what the run needs; the last line is the next command to type.
+
+    It exits with code 2 if something this run needs is missing.
+    """
     import shutil
 
-    from stages.doctor import examine, rows, trouble
+    from stages.doctor import examine, next_command, rows, trouble
 
-    sections = examine(file)
+    sections = examine(file, start=start)
     for row in rows(sections, shutil.get_terminal_size((100, 24)).columns):
         click.echo(_one_line(row))
-    if lack := trouble(sections):
-        raise LeashError(lack)
-    if file.exists():
+    lack = trouble(sections)
+    if lack:
+        click.echo(f"leash: {_one_line(lack)}", err=True)
+    elif file.exists():
         click.echo("This run has what it needs.")
+    click.echo(f"Next: {_one_line(next_command(sections, file))}")
+    if lack:
+        sys.exit(2)
 
 
 if __name__ == "__main__":

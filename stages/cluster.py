@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from stages import hints
 from stages.errors import LeashError
 from stages.work import Crew, Desk, Feed, Result, SteppingDesk, Unit
 
@@ -156,7 +157,7 @@ def _connected(crew: Crew) -> Iterator[Any]:
         import ray.exceptions
     except ImportError:
         raise LeashError(
-            "`run.on` is ray, but Ray is not installed; install it with `pip install 'leash[ray]'`."
+            f"`run.on` is ray, but Ray is not installed; install it with {hints.install('ray')}."
         ) from None
     assert crew.ray
     joined = ray.is_initialized()

@@ -90,13 +90,25 @@ def asking(params: Params, model: str, dataset: str) -> Asking:
     )
 
 
+def refuse_images(params: Params, model: str, dataset: str, engine: str) -> None:
+    """Raise if this engine cannot show the images of a data set to a model. Call it only for data sets with images."""
+    if engine == "torch":
+        raise LeashError(f"The questions of {dataset} have images, and {NO_EYES}.")
+    if not asking(params, model, dataset).chat:
+        raise LeashError(_needs_chat(model, dataset))
+
+
+def _needs_chat(model: str, dataset: str) -> str:
+    return (
+        f"The questions of {dataset} have images, which only a chat can show; set `chat: true` in "
+        f"`datasets.{dataset}` or `models.{model}`."
+    )
+
+
 def asked(params: Params, model: str, dataset: str, question: str, images: Sequence[bytes] = ()) -> Prompt:
     how = asking(params, model, dataset)
     if images and not how.chat:
-        raise LeashError(
-            f"The questions of {dataset} have images, which only a chat can show; set `chat: true` in "
-            f"`datasets.{dataset}` or `models.{model}`."
-        )
+        raise LeashError(_needs_chat(model, dataset))
     user = f"{question}\n\n{how.instruction}" if how.instruction else question
     return Prompt(user, how.system or None, bool(how.chat), tuple(images))
 

@@ -6,6 +6,7 @@ A table that lacks a column, has a wrong type or can't be read is refused at thi
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -165,6 +166,29 @@ def perplexity_path(model: str, dataset: str) -> Path:
 
 def entropy_path(model: str, dataset: str) -> Path:
     return DATA / "entropy" / model / f"{dataset}.parquet"
+
+
+def problem_row(
+    *,
+    dataset: str,
+    problem_id: str,
+    question: str,
+    gold: Sequence[str],
+    grader: str,
+    meta: Mapping[str, Any],
+    images: Sequence[bytes] | None = None,
+) -> dict[str, Any]:
+    """A complete row of the problems table. Every source of problems builds its rows here, so that none lacks a
+    column."""
+    return {
+        "dataset": dataset,
+        "problem_id": problem_id,
+        "question": question,
+        "gold": list(gold),
+        "grader": grader,
+        "images": None if images is None else list(images),
+        "meta": json.dumps(meta, ensure_ascii=False),
+    }
 
 
 def table(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:

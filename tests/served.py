@@ -45,6 +45,7 @@ class Served:
         self.engine, self._lock = engine, threading.Lock()
         self.faults: deque[Fault] = deque()
         self.seen: list[tuple[str, dict[str, str], Json]] = []
+        self.models, self.listed = ["base"], 0  # what it lists, and how often it was asked to
         self.names: dict[int, tuple[seeds.Name, ...]] = {}
         self.edit: Callable[[Json], Json] = lambda answer: answer
         self._server = Server(("127.0.0.1", 0), _handler(self))
@@ -120,6 +121,12 @@ def _asked(body: Json, *, chat: bool) -> Json:
 def _handler(served: Served) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            """/v1/models"""
+            served.listed += 1
+            listing = {"object": "list", "data": [{"id": name, "object": "model"} for name in served.models]}
+            self._send(served.faults.popleft() if served.faults else Fault(200, json.dumps(listing)))
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

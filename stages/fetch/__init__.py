@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from stages import seeds, tables
+from stages import prompts, seeds, tables
 from stages.errors import LeashError, first_line
 from stages.fetch import duplicates, embedded, own, source
 from stages.fetch.benchmark import Benchmark, Place, Problem, Row
@@ -75,6 +75,29 @@ def problems(params: Params, name: str) -> Fetched:
 
         return Fetched(list(reasoning_gym.problems(name, dataset)), None, [])
     return _read(name, dataset)
+
+
+def is_on_hub(dataset: Dataset) -> bool:
+    """Whether `problems` would ask the hub for this data set; all others are made or read without a network."""
+    return not (dataset.imported or dataset.path or dataset.family in (*EMBEDDED, GYM))
+
+
+def known_count(name: str, dataset: Dataset) -> int | None:
+    """How many problems a hub data set has, before it is downloaded: at most `size`, or what its benchmark has. None if
+    neither is known. `release`, `since`, `until` and `tasks` may leave fewer."""
+    benchmark = benchmark_of(name, dataset)
+    size = dataset.size or benchmark.size
+    known = [*([size] if isinstance(size, int) else []), *([max(benchmark.counts)] if benchmark.counts else [])]
+    return min(known, default=None)
+
+
+def has_images(name: str, dataset: Dataset) -> bool:
+    """Whether questions of this data set have images: by its table if it was fetched, else by its parameters."""
+    if tables.problems_path(name).exists():
+        return bool(prompts.images_of(name))
+    if dataset.imported or dataset.family in (*EMBEDDED, GYM):
+        return False
+    return dataset.images is not None or benchmark_of(name, dataset).images
 
 
 def benchmark_of(name: str, dataset: Dataset) -> Benchmark:
@@ -140,15 +163,15 @@ def _table_row(
         **({"rounded": True} if dataset.rounded else {}),
         "source": origin,
     }
-    return {
-        "dataset": name,
-        "problem_id": identity,
-        "question": problem.question,
-        "gold": problem.gold,
-        "grader": grader,
-        "images": problem.images,
-        "meta": json.dumps(meta, ensure_ascii=False),
-    }
+    return tables.problem_row(
+        dataset=name,
+        problem_id=identity,
+        question=problem.question,
+        gold=problem.gold,
+        grader=grader,
+        images=problem.images,
+        meta=meta,
+    )
 
 
 def _complaint(table_row: TableRow, problem: Problem) -> str | None:

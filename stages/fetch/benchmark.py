@@ -76,7 +76,8 @@ class Problem:
 class Benchmark:
     """`files` are patterns of the files of its split in the hub's repository; `counts` how many problems it may have;
     `size` how many of them are drawn where params.yaml does not say; `instruction` what a model is told below the
-    question. `problem` gives None for a row that is no part of what params.yaml asks for."""
+    question; `images` whether its questions have some. `problem` gives None for a row that is no part of what
+    params.yaml asks for."""
 
     hub: str | None
     files: tuple[str, ...]
@@ -85,6 +86,7 @@ class Benchmark:
     counts: tuple[int, ...] = ()
     size: int | None = None
     instruction: str | None = None
+    images: bool = False
 
 
 def golds(value: Any) -> list[str]:

@@ -8,11 +8,10 @@ r"""The embedded data sets: held-out problems of the tasks that the embedded mod
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
-from stages import seeds
+from stages import seeds, tables
 from stages.errors import LeashError
 from stages.params import Dataset
 from stages.train import tasks
@@ -45,11 +44,11 @@ def _row(name: str, problem_id: str, problem: tasks.Problem) -> dict[str, Any]:
         "worked": tasks.solution(rng, problem, worked=True, slip=False),
         "direct": tasks.solution(rng, problem, worked=False, slip=False),
     }
-    return {
-        "dataset": name,
-        "problem_id": problem_id,
-        "question": problem.prompt,
-        "gold": [problem.gold],
-        "grader": GRADERS[problem.family],
-        "meta": json.dumps({"level": problem.level, "numbers": problem.numbers, "traces": traces}),
-    }
+    return tables.problem_row(
+        dataset=name,
+        problem_id=problem_id,
+        question=problem.prompt,
+        gold=[problem.gold],
+        grader=GRADERS[problem.family],
+        meta={"level": problem.level, "numbers": problem.numbers, "traces": traces},
+    )

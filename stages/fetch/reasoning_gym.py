@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
+from stages import tables
 from stages.errors import LeashError
 from stages.params import Dataset
 from stages.verify.graders.gym import library, packed
@@ -109,14 +110,14 @@ def _row(
         "item": packed(dict(item)),
         "threshold": THRESHOLD if threshold is None else threshold,
     }
-    return {
-        "dataset": name,
-        "problem_id": problem_id,
-        "question": item["question"],
-        "gold": [gold] if (gold := _gold(task, item)) is not None else [],
-        "grader": "gym",
-        "meta": json.dumps(meta, ensure_ascii=False),
-    }
+    return tables.problem_row(
+        dataset=name,
+        problem_id=problem_id,
+        question=item["question"],
+        gold=[gold] if (gold := _gold(task, item)) is not None else [],
+        grader="gym",
+        meta=meta,
+    )
 
 
 def _gold(task: str, item: Mapping[str, Any]) -> str | None:

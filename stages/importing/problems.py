@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from stages import tables
 from stages.errors import LeashError
 from stages.importing.reading.record import Record, brief
 
@@ -106,16 +107,14 @@ class Problems:
             raise LeashError(
                 f"{record.where}: the id {problem} is that of another question; name another field with --id."
             )
-        meta = {**record.meta, "question": record.question, "imported": True}
-        self.rows[problem] = {
-            "dataset": self.dataset,
-            "problem_id": problem,
-            "question": record.question,
-            "gold": record.gold,
-            "grader": self.grader,
-            "images": None,
-            "meta": json.dumps(meta, ensure_ascii=False),
-        }
+        self.rows[problem] = tables.problem_row(
+            dataset=self.dataset,
+            problem_id=problem,
+            question=record.question,
+            gold=record.gold,
+            grader=self.grader,
+            meta={**record.meta, "question": record.question, "imported": True},
+        )
         self.added[problem] = None
         self._texts.setdefault(normal(record.question), problem)
         return problem

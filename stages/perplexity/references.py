@@ -73,7 +73,7 @@ def from_files(params: Params) -> tuple[dict[str, list[Reference]], list[str]]:
     places = _places(params)
     found: dict[str, list[tuple[str, str, str, bool]]] = defaultdict(list)
     sentences = []
-    for path in _files(params):
+    for path in files(params):
         lines = list(_lines(path))
         at = [_dataset(line, places, where) for where, line in lines]
         for (where, line), dataset in zip(lines, at, strict=True):
@@ -106,7 +106,8 @@ def shuffled(reference: Reference, dataset: str, seed: int) -> Reference | None:
     return Reference(reference.problem_id, reference.source, reference.trace, text, reference.ended, shuffled=True)
 
 
-def _files(params: Params) -> list[Path]:
+def files(params: Params) -> list[Path]:
+    """The files of the folder `perplexity.traces`."""
     if params.perplexity.traces is None:
         return []
     folder = Path(params.perplexity.traces)

@@ -9,7 +9,7 @@ The budget says what to draw, the engine draws it, the ledger keeps it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -70,7 +70,7 @@ def run(params: Params, model: str, dataset: str, *, resample: bool = False, pil
         facts.note_weights(params, model, dataset)
         return Drawn()
     problems, kind = verify.problems_of(dataset), engines.kind_of(params, model)
-    asked = prompts_of(params, model, dataset, problems, eyes=kind.name != "torch")
+    asked = prompts_of(params, model, dataset, problems, kind.name)
     check = checker(params, dataset, problems)
     name = (params.sample.seed, model, dataset)
 
@@ -83,7 +83,7 @@ def run(params: Params, model: str, dataset: str, *, resample: bool = False, pil
         ledger.open(
             fingerprint(params, model, dataset),
             {problem: asked_hash(row["question"], asked[problem].images) for problem, row in problems.items()},
-            again=f"leash sample {model} {dataset} --resample",
+            again=_resample(model, dataset),
             engine=kind.label,
         )
         k = params.k(model, dataset)
@@ -99,12 +99,12 @@ def run(params: Params, model: str, dataset: str, *, resample: bool = False, pil
 
 
 def prompts_of(
-    params: Params, model: str, dataset: str, problems: Mapping[str, verify.Problem], *, eyes: bool
+    params: Params, model: str, dataset: str, problems: Mapping[str, verify.Problem], engine: str
 ) -> dict[str, Prompt]:
-    """What the model is asked for each problem; without eyes it can be shown no image."""
+    """What the model is asked for each problem, if this engine can show its images."""
     images = prompts.images_of(dataset)
-    if images and not eyes:
-        raise LeashError(f"The questions of {dataset} have images, and {prompts.NO_EYES}.")
+    if images:
+        prompts.refuse_images(params, model, dataset, engine)
     return {
         problem: prompts.asked(params, model, dataset, row["question"], images.get(problem, ()))
         for problem, row in problems.items()
@@ -193,18 +193,39 @@ def complete(engine: Engine, requests: Sequence[Request], *, decoding: Decoding)
 def checker(params: Params, dataset: str, problems: Mapping[str, verify.Problem]) -> Check | None:
     """What tells hits while sampling: to stop early, and for the progress shown where that costs little. Graders that
     cost money are left for the verify stage, unless asked for."""
-    refuse_strange_graders(params, dataset, (row["grader"] for row in problems.values()))
-    paid = sorted({row["grader"] for row in problems.values() if graders.costs_money(row["grader"])})
+    names = {row["grader"] for row in problems.values()}
+    refuse_strange_graders(params, dataset, names)
+    refuse_paid_graders(params, dataset, names)
+    if any(map(graders.costs_money, names)) and not params.sample.paid_graders:
+        return None
+    if not params.sample.stop_after and any(graders.takes_long(row["grader"]) for row in problems.values()):
+        return None
+    return verify.checker(problems, params.verify)
+
+
+def refuse_paid_graders(params: Params, dataset: str, names: Iterable[str]) -> None:
+    """Raise if sampling would have to call one of these graders, it costs money, and the user did not allow that."""
+    paid = sorted(filter(graders.costs_money, names))
     if paid and params.sample.stop_after and not params.sample.paid_graders:
         raise LeashError(
             f"`sample.stop_after` grades {dataset} while it samples, and the grader {paid[0]} costs money; "
             f"allow that with `sample.paid_graders: true`, or draw all k samples with `stop_after: null`."
         )
-    if paid and not params.sample.paid_graders:
-        return None
-    if not params.sample.stop_after and any(graders.takes_long(row["grader"]) for row in problems.values()):
-        return None
-    return verify.checker(problems, params.verify)
+
+
+def refuse_other_samples(params: Params, model: str, dataset: str) -> None:
+    """Raise what `run` would about samples on disk that were drawn with other parameters. Call it only if the problems
+    were fetched and the model can be found."""
+    ledger = Ledger(tables.completions_folder(model, dataset))
+    if ledger.size:  # hashing large weights takes seconds: not for nothing
+        images = prompts.images_of(dataset)
+        problems = verify.problems_of(dataset).items()
+        asked = {problem: asked_hash(row["question"], images.get(problem, ())) for problem, row in problems}
+        ledger.check(fingerprint(params, model, dataset), asked, again=_resample(model, dataset))
+
+
+def _resample(model: str, dataset: str) -> str:
+    return f"leash sample {model} {dataset} --resample"
 
 
 def new_budget(params: Params, problem_ids: Sequence[str], k: int, ledger: Ledger, check: Check | None) -> Budget:

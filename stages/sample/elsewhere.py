@@ -10,7 +10,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,13 @@ ANEW = "LEASH_ANEW"  # the environment reaches a stage that DVC runs; an option 
 LOCK = Path("dvc.lock")
 
 
-def refuse(model: str, dataset: str) -> None:
-    """Raise a sentence where samples are about to be drawn that a remote may have."""
+def refuse(model: str, dataset: str, known_remotes: Sequence[str] | None = None) -> None:
+    """Raise a sentence where samples are about to be drawn that a remote may have. Listing the remotes takes half a
+    second: who asks about many data sets has done so before."""
     folder = tables.completions_folder(model, dataset)
-    if os.environ.get(ANEW) or _holds(folder) or not locked(folder) or not remotes():
+    if os.environ.get(ANEW) or _holds(folder) or not locked(folder):
+        return
+    if not (remotes() if known_remotes is None else known_remotes):
         return
     raise LeashError(
         f"The completions of {model} on {dataset} are not here, but dvc.lock knows of them and a DVC remote may have "

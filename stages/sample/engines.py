@@ -11,7 +11,7 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
-from stages import cpu
+from stages import cpu, hints
 from stages.errors import LeashError
 from stages.models import Weights, has_gpu, load, weights
 from stages.params import OpenAI, Params, Vllm
@@ -108,7 +108,7 @@ def _vllm_package() -> str:
 
 def _need(module: str, extra: str) -> None:
     if not find_spec(module):
+        how = hints.install_vllm(has_gpu()) if extra == "vllm" else hints.install(extra)
         raise LeashError(
-            f"The engine {module} is not installed; install it with `pip install 'leash[{extra}]'`, or set "
-            f"`sample.engine` to another."
+            f"The engine {module} is not installed; install it with {how}, or set `sample.engine` to another."
         )

@@ -91,6 +91,29 @@ class Ledger:
             self._write_manifest()
         self._places = {problem: place for place, problem in enumerate(prompts)}
 
+    def check(self, fingerprint: Mapping[str, str], prompts: Mapping[str, str], *, again: str) -> None:
+        """Raise what `open` would about samples of another kind, without taking the lock or starting a manifest."""
+        manifest = self.manifest() if self.size else {}
+        if manifest:
+            self._refuse_another_kind(manifest, fingerprint, prompts, again)
+
+    def peek(self, columns: Sequence[str], *, below: int | None = None) -> Iterator[pa.Table]:
+        """Some columns of the samples on disk (of those numbered `below`), file by file, for commands that only look.
+
+        Unlike `have`, this repairs and deletes nothing, so it may run beside a run that samples. A file that cannot be
+        read, or that the other run replaces meanwhile, is left out; a sample may come twice."""
+        numbered = None if below is None else [("sample", "<", below)]
+        for file in (*tables.shards(self.folder), *self._parts()):
+            try:
+                yield pq.read_table(file, columns=list(columns), filters=numbered)
+            except (OSError, pa.ArrowException):
+                continue
+
+    @property
+    def size(self) -> int:
+        """Bytes of the samples on disk."""
+        return sum(file.stat().st_size for file in (*tables.shards(self.folder), *self._parts()) if file.exists())
+
     def manifest(self) -> dict[str, Any]:
         """What the manifest says; nothing where there is none."""
         path = self.folder / MANIFEST

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from stages import hints
 from stages.errors import LeashError
 from stages.fetch.images import kind_of
 from stages.params import OpenAI as Settings
@@ -64,6 +65,26 @@ class OpenAIEngine:
 
     def close(self) -> None:
         self._client.close()
+
+    def ask_models(self) -> str:
+        """What the server says of its models, for a dry start; asking costs nothing. Raise if it does not answer."""
+        import openai
+
+        try:
+            names = [model.id for model in self._client.with_options(max_retries=0, timeout=CONNECT).models.list()]
+        except openai.NotFoundError:
+            return f"{self.server} answers, but lists no models"
+        except (openai.OpenAIError, ValueError) as error:
+            sentence = self._sentence(error)
+        else:
+            if self.model_name in names:
+                return f"{self.server} has {self.model_name}"
+            sentence = (
+                f"{self.server} has no {self.model_name}, but {', '.join(names) or 'nothing'}; correct the model's "
+                f"`served` name, or `sample.openai.url`."
+            )
+        # Out here, so that the package's error, which holds the request with the key in its headers, is let go.
+        raise LeashError(sentence)
 
     def _sample(self, request: Request, sample: int, decoding: Decoding) -> Completion:
         said = self._ask(request.prompt, request.seed(sample), decoding)
@@ -222,7 +243,9 @@ def _client(settings: Settings, key: str) -> openai.OpenAI:
     try:
         import openai
     except ImportError:
-        raise LeashError("The engine `openai` needs the package of that name: pip install 'leash[openai]'.") from None
+        raise LeashError(
+            f"The engine openai needs the package openai; install it with {hints.install('openai')}."
+        ) from None
     return openai.OpenAI(
         base_url=settings.url,
         api_key=key,

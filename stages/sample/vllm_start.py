@@ -29,9 +29,10 @@ from stages.params import Vllm
 
 LOG_LEVEL = "VLLM_LOGGING_LEVEL"
 LOG_TAIL_BYTES = 1 << 18
-# Of the memory that is free on a CPU: what vLLM's worker may take for weights and cache together. The rest is for the
-# other processes of the run, and for what the machine starts in the minute until the worker measures again.
-CPU_MEMORY_SHARE = 0.6
+# The most memory for the cache of keys and values on a CPU, and its largest share of what is free. vLLM would take 90% of
+# the machine's memory, weights included, and fill it with zeros at every start. VLLM_CPU_KVCACHE_SPACE (GiB) overrides.
+MAX_CPU_CACHE_BYTES = 4 << 30
+CPU_CACHE_SHARE = 0.5
 
 # "(EngineCore pid=7) ERROR 11-17 19:17:30 [core.py:1510] ValueError: …"
 LOG_PREFIX = re.compile(r"^(?:\(\S+ pid=\d+\) )?(?:[A-Z]+ \d\d-\d\d \d\d:\d\d:\d\d \[[^]]*\] ?)?")
@@ -131,7 +132,8 @@ def _start(weights: Weights, settings: Vllm, gpu_tokens_per_step: int | None) ->
         revision=weights.revision,
         dtype=weights.dtype,
         tensor_parallel_size=settings.tensor_parallel,
-        gpu_memory_utilization=_cpu_memory_share(settings) if on_cpu else settings.gpu_memory,
+        gpu_memory_utilization=settings.gpu_memory,
+        kv_cache_memory_bytes=_cpu_cache_bytes(settings) if on_cpu else None,
         max_model_len=settings.max_model_len,
         max_num_seqs=settings.max_num_seqs,
         max_num_batched_tokens=None if on_cpu else gpu_tokens_per_step,
@@ -150,14 +152,13 @@ def _start(weights: Weights, settings: Vllm, gpu_tokens_per_step: int | None) ->
     ).llm_engine
 
 
-def _cpu_memory_share(settings: Vllm) -> float:
-    """vLLM's CPU build takes `gpu_memory_utilization` for a share of the machine's memory and refuses to start if that
-    much is not free: 0.9, fit for a GPU, almost never is. `gpu_memory` is an upper bound there."""
+def _cpu_cache_bytes(settings: Vllm) -> int:
+    """What one worker takes for its cache on a CPU. Left to itself, vLLM's CPU build takes `gpu_memory_utilization` for a
+    share of the machine's memory and refuses to start if that much is not free: 0.9, fit for a GPU, almost never is."""
     from vllm.utils.cpu_resource_utils import get_memory_node_info, get_visible_memory_node
 
-    nodes = [get_memory_node_info(node) for node in get_visible_memory_node()]
-    free: float = min(node.available_memory / node.total_memory for node in nodes)
-    return min(settings.gpu_memory, CPU_MEMORY_SHARE * free / settings.tensor_parallel)
+    free: int = min(get_memory_node_info(node).available_memory for node in get_visible_memory_node())
+    return int(min(MAX_CPU_CACHE_BYTES, CPU_CACHE_SHARE * settings.gpu_memory * free / settings.tensor_parallel))
 
 
 def _failed_start(weights: Weights, cause: str) -> str:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from stages import cpu, disk, tables
+from stages import cpu, disk, hints, tables
 from stages.errors import LeashError
 from stages.models import Weights, for_scoring, has_gpu, has_weights, load
 from stages.params import Params, ScorerName, Vllm
@@ -305,8 +305,8 @@ def _refuse(reading: Reading) -> None:
         raise LeashError("vLLM gives log-probabilities but no entropies; compute those with the engine `torch`.")
     if not find_spec("vllm"):
         raise LeashError(
-            "The engine vllm is not installed; install it with `pip install 'leash[vllm]'`, or set `mass.engine` and "
-            "`perplexity.engine` to torch."
+            f"The engine vllm is not installed; install it with {hints.install_vllm(has_gpu())}, or set `mass.engine` "
+            f"and `perplexity.engine` to torch."
         )
 
 

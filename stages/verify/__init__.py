@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import accumulate
 from pathlib import Path
@@ -77,7 +77,12 @@ def problems_of(dataset: str) -> dict[str, Problem]:
     """The problems by name. Their images are left out: they are large, and no grader looks at them."""
     columns = [name for name in tables.PROBLEMS.names if name != "images"]
     file = tables.opened(tables.problems_path(dataset), tables.PROBLEMS, f"leash fetch {dataset}")
-    return {row["problem_id"]: {**row, "meta": _meta(row)} for row in file.read(columns=columns).to_pylist()}
+    return by_id(file.read(columns=columns).to_pylist())
+
+
+def by_id(rows: Iterable[Mapping[str, Any]]) -> dict[str, Problem]:
+    """Rows of the problems table by name, their meta parsed."""
+    return {row["problem_id"]: {**row, "meta": _meta(row)} for row in rows}
 
 
 def checker(problems: Mapping[str, Problem], verify: Verify) -> Callable[[str, str], bool]:

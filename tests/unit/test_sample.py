@@ -353,6 +353,12 @@ def test_vllm_has_no_float64(monkeypatch: pytest.MonkeyPatch) -> None:
         engines.kind_of(adapted({"engine": "vllm"}), "base")
 
 
+INSTALL = {
+    "vllm": "`make install-vllm` (its CPU build) and run with `PATH=.venv-vllm/bin:$PATH`",
+    "openai": "`pip install -e '.[openai]'`",
+}
+
+
 @pytest.mark.usefixtures("project")
 @pytest.mark.parametrize("engine", ["vllm", "openai"])
 def test_an_engine_that_is_not_installed_is_a_sentence(monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
@@ -360,8 +366,8 @@ def test_an_engine_that_is_not_installed_is_a_sentence(monkeypatch: pytest.Monke
     params = adapted({"engine": engine, "dtype": "float32"})
     fetch.run(params, "chain")
     assert refused("sample", "base", "chain") == (
-        f"leash: The engine {engine} is not installed; install it with `pip install 'leash[{engine}]'`, or set "
-        f"`sample.engine` to another.\n"
+        f"leash: The engine {engine} is not installed; install it with {INSTALL[engine]}, or set `sample.engine` to "
+        f"another.\n"
     )
     assert not COMPLETIONS.exists()
 

@@ -51,4 +51,5 @@ MATHVISION = Benchmark(
     problem=problem,
     grader="choice",
     counts=(304,),
+    images=True,
 )

@@ -57,4 +57,5 @@ MATHVISTA = Benchmark(
     problem=problem,
     grader="choice",
     counts=(1000,),
+    images=True,
 )

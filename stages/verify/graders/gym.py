@@ -18,6 +18,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+from stages import hints
 from stages.errors import LeashError
 from stages.verify.gym_spelling import opened, spelled
 
@@ -72,7 +73,7 @@ def library() -> Any:
     try:
         import reasoning_gym
     except ImportError:
-        raise LeashError("Reasoning Gym is not installed; install it with `pip install 'leash[gym]'`.") from None
+        raise LeashError(f"Reasoning Gym is not installed; install it with {hints.install('gym')}.") from None
     return reasoning_gym
 
 

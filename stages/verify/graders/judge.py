@@ -164,6 +164,17 @@ def _dollars(judge: Judge, characters: int, tokens_out: int) -> float:
     return (characters / CHARACTERS * judge.price_in + tokens_out * judge.price_out) / 1e6
 
 
+def refuse_budget(judge: Judge, answers: int) -> None:
+    """Raise, before anything is sampled, if the prompt cannot be read or if so many answers cannot be paid for. Their
+    texts are not known yet, so the prompt counts without them: the true cost is higher."""
+    characters, replies = answers * len(_template(judge)), WORD * answers
+    if (cost := _dollars(judge, characters, replies)) > judge.budget:
+        raise LeashError(
+            f"`verify.judge.budget` allows ${judge.budget:,.2f}, but one answer to each of {answers:,} problems costs "
+            f"at least ${max(cost, 0.01):,.2f}; raise it, or set the prices to 0 if the server is your own."
+        )
+
+
 def _say_cost(judge: Judge, cases: Sequence[Case], wanted: int) -> None:
     """Say what asking will cost, about; refuse where that is more than is allowed."""
     characters, replies = sum(len(case.prompt) for case in cases), WORD * len(cases)
