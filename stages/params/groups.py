@@ -168,8 +168,8 @@ class Train(Group):
 
 class Vllm(Group):
     """What vLLM is started with; `seeds` gives every sample a random stream of its own, `logprobs` fills the
-    completions' logprob. On vLLM's CPU build, `gpu_memory` is the most it may take of the machine's memory; it takes
-    no more than 60% of what is free."""
+    completions' logprob. On a CPU, the cache takes at most 4 GiB and half of
+    `gpu_memory` of what is free."""
 
     tensor_parallel: Positive = 1
     gpu_memory: Annotated[float, Field(gt=0, le=1)] = 0.9

@@ -29,8 +29,8 @@ from stages.params import Vllm
 
 LOG_LEVEL = "VLLM_LOGGING_LEVEL"
 LOG_TAIL_BYTES = 1 << 18
-# The most memory for the cache of keys and values on a CPU, and its largest share of what is free. vLLM would take 90% of
-# the machine's memory, weights included, and fill it with zeros at every start. VLLM_CPU_KVCACHE_SPACE (GiB) overrides.
+# The most memory for the cache of keys and values on a CPU, and its largest share of what is free. vLLM would take 90%
+# of the machine's memory, and fill it with zeros at every start. VLLM_CPU_KVCACHE_SPACE (GiB) overrides this.
 MAX_CPU_CACHE_BYTES = 4 << 30
 CPU_CACHE_SHARE = 0.5
 
@@ -153,8 +153,8 @@ def _start(weights: Weights, settings: Vllm, gpu_tokens_per_step: int | None) ->
 
 
 def _cpu_cache_bytes(settings: Vllm) -> int:
-    """What one worker takes for its cache on a CPU. Left to itself, vLLM's CPU build takes `gpu_memory_utilization` for a
-    share of the machine's memory and refuses to start if that much is not free: 0.9, fit for a GPU, almost never is."""
+    """What one worker takes for its cache on a CPU. Left to itself, vLLM's CPU build wants `gpu_memory_utilization` of
+    the machine's memory and refuses to start if that much is not free: 0.9, fit for a GPU, almost never is."""
     from vllm.utils.cpu_resource_utils import get_memory_node_info, get_visible_memory_node
 
     free: int = min(get_memory_node_info(node).available_memory for node in get_visible_memory_node())
