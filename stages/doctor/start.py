@@ -1,12 +1,12 @@
 """A dry start: the engine of a model is really started, as the run would start it, and closed again. Nothing is drawn.
 
-It starts where the run would: in a worker process (so that one that crashes does not take doctor with it), on the Ray
-cluster, or, for a server, in this process, which asks it for its models.
+It starts where the run would: torch in a worker process, so that a crash there does not take doctor with it; vLLM from
+this process, which has processes of its own; both on the cluster if the run is on Ray. A server is asked for its
+models.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from dataclasses import replace
 from typing import Any
@@ -25,21 +25,21 @@ def start(params: Params, model: str) -> Line:
     began = time.monotonic()
     try:
         kind = engines.kind_of(params, model)
-        # One worker, with one unit at a time: the engine is given nothing to step through.
-        one = kind.crew if kind.name == "openai" else replace(kind.crew, workers=1, at_once=1, stepping=False)
-        said = [answer for _, answer in spread([model], kind.make, check_and_close, one)]
+        if kind.name == "torch" or kind.crew.ray:
+            # One worker with one unit at a time: it has nothing to step through.
+            one = replace(kind.crew, workers=1, at_once=1, stepping=False)
+            [(_, said)] = spread([model], kind.make, check_and_close, one)
+        else:
+            said = check_and_close(kind.make(), model)
     except LeashError as error:
         return Line("missing", model, str(error))
-    return Line("ok", model, f"{kind.label} started in {time.monotonic() - began:.1f} s{said[0]}")
+    return Line("ok", model, f"{kind.label} started in {time.monotonic() - began:.1f} s{said}")
 
 
 def check_and_close(engine: Any, _: str) -> str:
-    """In the worker: ask a server for its models, then release what the engine holds."""
+    """Ask a server for its models, then release what the engine holds."""
     try:
         return f"; {engine.ask_models()}" if hasattr(engine, "ask_models") else ""
     finally:
         if hasattr(engine, "close"):
             engine.close()
-        if multiprocessing.parent_process():  # a worker of doctor's own, which ends only after its children
-            for child in multiprocessing.active_children():
-                child.terminate()
