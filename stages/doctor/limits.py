@@ -21,6 +21,7 @@ import re
 import shutil
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +34,7 @@ from stages.errors import LeashError
 from stages.params import Params, cores
 from stages.sample import engines, plan
 
+MAX_HEADER_BYTES = 100 << 20  # of a safetensors file, as its own reader has it
 LEAST_SHARE = 0.1  # of max_tokens: completions that are shorter on average are rare
 DVC_COPIES = 2
 FLOPS_PER_CORE = 1e11
@@ -168,8 +170,9 @@ def parameter_count(held: models.Weights) -> float | None:
     config = None if here else try_to_load_from_cache(held.source, "config.json", revision=held.revision)
     folder = Path(config).parent if isinstance(config, str) else Path(held.source)
     files = sorted(folder.glob("*.safetensors"))
-    if files:
-        return float(sum(map(_tensor_sizes, files)))
+    with suppress(struct.error, ValueError, LookupError, TypeError, AttributeError):  # a header that is damaged
+        if files:
+            return float(sum(map(_tensor_sizes, files)))
     named = [float(number) * (1e9 if unit in "bB" else 1e6) for number, unit in SIZE_IN_NAME.findall(held.source)]
     return min(named, default=None)  # "30B-A3B" computes with 3B
 
@@ -178,7 +181,7 @@ def _tensor_sizes(file: Path) -> int:
     """The numbers in a safetensors file, by its header: its length, then JSON with the shape of each tensor."""
     with file.open("rb") as opened:
         length = struct.unpack("<Q", opened.read(8))[0]
-        header = json.loads(opened.read(length))
+        header = json.loads(opened.read(min(length, MAX_HEADER_BYTES)))
     return sum(math.prod(tensor["shape"]) for name, tensor in header.items() if name != "__metadata__")
 
 

@@ -585,3 +585,11 @@ def test_no_hint_names_the_package_of_somebody_else() -> None:
     texts = {file: file.read_text() for file in (ROOT / "stages").rglob("*.py") if file.name != "hints.py"}
     strange = [str(file) for file, text in texts.items() if re.search(r"leash\[\w|pip install '?leash", text)]
     assert not strange
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff" * 8, b"\x02\0\0\0\0\0\0\0[]", b'\x09\0\0\0\0\0\0\0{"a": {}}'])
+def test_damaged_weights_are_counted_by_the_models_name(tmp_path: Path, content: bytes) -> None:
+    folder = tmp_path / "Qwen2.5-7B"
+    folder.mkdir()
+    (folder / "model.safetensors").write_bytes(content)
+    assert limits.parameter_count(models.Weights("mine", str(folder), None, "float32")) == 7e9
