@@ -28,7 +28,7 @@ PACKAGES = (
     *("leash", "torch", "transformers", "vllm", "math-verify", "duckdb", "dvc", "numpy", "scipy", "pyarrow"),
     *("openai", "reasoning-gym"),
 )
-MAKES_NUMBERS = ("stages", "params.yaml", "dvc.yaml", "models", "traces")
+MAKES_NUMBERS = ("stages", "params.yaml", "dvc.yaml", "models/embedded", "traces")
 TEXTS = ("title", "system", "instruction")  # sentences that people wrote, in which a slash is a slash
 FULL_PATH = re.compile(r"(~|[A-Za-z]:)?[/\\]")
 PATH_WITHIN = re.compile(r"(?<![\w.:/…])~?(/[^/\s,;'\"]+)+/(?=[^/\s,;'\"])")
