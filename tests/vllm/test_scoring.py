@@ -34,8 +34,9 @@ def vllm(in_process: None, weights: models.Weights) -> Any:
     from stages.sample import vllm_start
     from stages.scoring.vllm_scorer import VllmScorer
 
+    running = engine_on(weights)._engine  # before the patch: it starts the same way
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(vllm_start, "new_engine", lambda *_, **__: engine_on(weights)._engine)
+        patched.setattr(vllm_start, "new_engine", lambda *_, **__: running)
         scorer: Any = VllmScorer(weights, SETTINGS)
     scorer.close = nothing  # other tests go on with the engine
     return scorer
