@@ -110,8 +110,9 @@ def _shared_out(
 def _give_up_after(deaths: int) -> None:
     if deaths > MOST_DEATHS:
         raise LeashError(
-            f"{deaths} workers of the Ray cluster died one after the other (out of memory?); what was finished is "
-            f"kept: run the command again to go on, with fewer `ray.workers`."
+            f"{deaths} workers of the Ray cluster died one after the other. Finished work is kept. Look into the "
+            f"logs of their nodes (`ray logs`), then run the command again; if they ran out of memory, with fewer "
+            f"`ray.workers`."
         )
 
 

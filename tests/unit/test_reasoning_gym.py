@@ -138,7 +138,7 @@ def test_what_cannot_be_made_is_said_in_a_sentence(dataset: Dataset, sentence: s
 
 def test_a_missing_package_is_named_with_the_way_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "reasoning_gym", None)
-    with pytest.raises(LeashError, match=r"pip install 'leash\[gym\]'"):
+    with pytest.raises(LeashError, match=r"pip install -e '\.\[gym\]'"):
         rows("dice")
 
 

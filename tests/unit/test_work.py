@@ -188,7 +188,7 @@ def test_workers_have_what_was_expected_whoever_came_first() -> None:
 
 def test_ray_that_is_not_installed_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(LeashError, match=r"install it with `pip install 'leash\[ray\]'`\.$"):
+    with pytest.raises(LeashError, match=r"install it with `pip install -e '\.\[ray\]'`\.$"):
         list(spread(range(9), Squares, Squares.square, ACTORS))
 
 
