@@ -119,7 +119,7 @@ def test_the_sliders_give_what_the_pipeline_would(run: Params, seen: Seen, epsil
     support = categorize.supported(made.parameters(Path(), K, less=LESS, categorize=chosen))
     [whole] = [r for r in categorize.metrics(support).to_pylist() if r["dataset"] == "all" and r["reading"] == "chosen"]
     assert counts(seen, "seen") == [*(str(whole[name]) for name in "PESO"), *(real(whole[name]) for name in RATIOS)]
-    assert f"-S categorize.epsilon={epsilon} -S categorize.k={k}" in seen.page.locator("#command").inner_text()
+    assert f"-S ++categorize.epsilon={epsilon} -S ++categorize.k={k}" in seen.page.locator("#command").inner_text()
 
 
 def test_at_the_run_s_own_values_all_agree(seen: Seen) -> None:
