@@ -15,6 +15,8 @@ BAD: list[tuple[dict[str, dict[str, Any]], str]] = [
     ({"sample": {"kk": 3}}, "`sample.kk` is not a parameter"),
     ({"sample": {"k": "many"}}, "`sample.k` is 'many', but should be a valid integer"),
     ({"sample": {"k": 0}}, "`sample.k` is 0, but should be greater than 0"),
+    ({"sample": {"k": None}}, "`sample.k` is missing; set it, or `datasets.chain.k`, to the number of samples"),
+    ({"sample": {"max_tokens": None}}, "`sample.max_tokens` is missing; set it to the most tokens"),
     ({"sample": {"top_p": 1.5}}, "`sample.top_p` is 1.5, but should be less than or equal to 1"),
     (
         {"categorize": {"epsilon": -0.1}},
