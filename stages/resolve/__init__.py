@@ -74,7 +74,8 @@ def groups_of(params: Params) -> dict[Path, Any]:
         "verify": dumped["verify"],
         "mass": {**dumped["mass"], "units": categorize["units"]},
         "categorize": categorize,
-        "perplexity": dumped["perplexity"],
+        # All models by name: a trace source that is called like one of them is that model's own writing.
+        "perplexity": {**dumped["perplexity"], "models": sorted(params.models)},
         "entropy": {**dumped["entropy"], **used},
         "report": dumped["report"],
     }

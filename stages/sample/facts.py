@@ -19,7 +19,7 @@ from stages.params import Params
 from stages.sample.ledger import Ledger
 
 FILE = "sampling.json"
-WEIGHTS = "weights.json"
+WEIGHTS = "weights.txt"
 
 
 def keep(model: str, dataset: str) -> None:
@@ -51,8 +51,8 @@ def note_weights(params: Params, model: str, dataset: str) -> None:
     if not local or not (Path(local) / "config.json").is_file():  # on the hub, or a name that only the server knows
         return
     path = tables.completions_folder(model, dataset) / WEIGHTS
-    content = json.dumps(weights(params, model).identity) + "\n"
-    if not path.exists() or path.read_text(encoding="utf-8") != content:
+    content = f"{weights(params, model).identity}\n".encode()
+    if not path.exists() or path.read_bytes() != content:
         disk.write(path, content)
 
 
@@ -62,6 +62,7 @@ def _drawn(model: str, dataset: str) -> dict[str, Any] | None:
     if not manifest:
         return None
     noted = tables.completions_folder(model, dataset) / WEIGHTS
-    scored_by = {"scored_by": json.loads(noted.read_text(encoding="utf-8"))} if noted.exists() else {}
+    # The identity as it stands, damaged or not: all that counts is that it changes with the weights.
+    scored_by = {"scored_by": noted.read_text(encoding="utf-8", errors="replace").strip()} if noted.exists() else {}
     files = [{name: entry[name] for name in ("file", "hash", "format")} for entry in manifest["sources"]]
     return {"engines": manifest["engines"], "fingerprint": manifest["fingerprint"], "files": files, **scored_by}

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from stages import disk, models, resolve
+from stages import disk, importing, models, resolve, sample
 from stages.errors import LeashError
 from stages.params import Params
+from stages.sample import facts
 from tests.conftest import small, write_params
 
 
@@ -44,10 +46,12 @@ def test_each_key_changes_the_files_of_those_who_use_it(project: Params) -> None
 
 
 def test_only_what_the_run_names_is_written(project: Params) -> None:
-    """A model that is added to the catalogue makes no stage stale; one that leaves the run takes its file along."""
+    """A model that is added to the catalogue concerns only perplexity, where trace sources are told from models by
+    name; one that leaves the run takes its file along."""
     resolve.run(project)
     extra = {"other": {"path": "models/embedded/sft"}}
-    assert changed_by(models=small()["models"] | extra) == set()
+    assert changed_by(models=small()["models"] | extra) == {"perplexity.json"}
+    resolve.run(project)
     fewer = {"run": {"models": ["base", "rlvr"], "pairs": ["rlvr"], "datasets": ["make"]}}
     assert changed_by(**fewer) == {"run.json", "datasets/chain.json"}
 
@@ -127,3 +131,26 @@ def test_large_files_are_hashed_again_only_when_size_or_times_change(
     assert disk.remembered_hash(file) == whole(file) != first
     disk.HASHES.write_text("{damaged")
     assert disk.remembered_hash(file) == whole(file)
+
+
+def test_weights_that_score_imported_completions_are_noted_beside_them(project: Params) -> None:
+    """The note is part of what `verify` depends on, and by way of its verdicts the stages that score."""
+    row = {"question": "compute 1 + 1 :", "answer": "2", "completions": ["\\boxed{ 2 }"]}
+    Path("samples.jsonl").write_text(json.dumps(row) + "\n")
+    importing.run([Path("samples.jsonl")], "mine", "exam")
+    shutil.copytree("models/embedded/base", "checkpoint")
+    raw = small(run={"models": ["mine", "base"], "pairs": ["same"], "datasets": ["exam"]})
+    raw["models"]["mine"] = {"engine": "import", "path": "checkpoint"}
+    raw["pairs"]["same"] = {"base": "mine", "rlvr": "mine"}
+    raw["datasets"]["exam"] = {"imported": True, "k": 1}
+    params = write_params(Path(), raw)
+    notes = []
+    for model in ("base", "sft"):
+        shutil.copy(f"models/embedded/{model}/model.safetensors", "checkpoint")
+        sample.run(params, "mine", "exam")
+        facts.keep("mine", "exam")
+        known = facts.known("mine", "exam")
+        assert known
+        assert known["scored_by"] == models.folder_hash(Path("checkpoint"))
+        notes.append(known["scored_by"])
+    assert notes[0] != notes[1]
