@@ -1,12 +1,7 @@
-"""Leash: did RLVR make new correct solutions reachable, or only sharpen what the base could already do?
+"""The pipeline: one folder per stage of the DAG, and the command line.
 
-One room per stage of the DAG (train, fetch, sample, verify, categorize, perplexity, entropy, report), each
-named like its stage in dvc.yaml, its group in params.yaml and its command of `leash`; beside them what all
-share: cli, params, tables, disk, seeds, work, progress.
+A stage's name is its folder here, its group in params.yaml and its command of `leash`. Each `stage.py` reads tables,
+calls the library in `leash/`, and writes tables. Stages never import each other.
 """
 
-import os
-
-# Threads of the linear algebra under numpy and scipy wait for each other longer than our small matrices take. Libraries
-# read this when they are loaded; torch has threads of its own.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+import leash  # noqa: F401  # sets the number of linear-algebra threads before numpy is loaded

@@ -1,7 +1,7 @@
-"""The `leash` commands: one per stage, and those for people.
+"""The `leash` command line: one command per stage of the pipeline, and commands for people beside them.
 
-Heavy imports live inside the commands, so that `leash --help` is instant. An error is one sentence and exit
-code 2.
+Heavy imports are inside the commands, so that `leash --help` answers at once. An error that the user can fix is one
+sentence on stderr and exit code 2; SIGTERM ends a command with exit code 143. The stages and `leash` do the work.
 """
 
 from __future__ import annotations
@@ -11,390 +11,430 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
-from stages import params as parameters
-from stages.errors import LeashError, Stopped, first_line
-from stages.sharing import LEVELS, transfer
+from leash.dvc_remote import STAGES_BY_LEVEL, run_dvc_transfer
+from leash.errors import LeashError, Terminated, first_line
+from leash.params import groups, loading
 
-FILE = click.option(
-    "--params", "file", type=click.Path(path_type=Path), default=Path("params.yaml"), help="The parameter file."
+FILE_TYPE = click.Path(path_type=Path)
+PARAMS_OPTION = click.option(
+    "--params", "file", type=FILE_TYPE, default=Path("params.yaml"), show_default=True, help="The parameter file."
 )
+LEVEL_ARGUMENT = click.argument("level", type=click.Choice(list(STAGES_BY_LEVEL)))
+REMOTE_OPTION = click.option("-r", "--remote", metavar="NAME", help="The DVC remote (default: DVC's default remote).")
+FORMATS = ["auto", "jsonl", "qwen-math", "reasoning-gym", "lm-eval", "lighteval", "nemo-skills"]
+FORMAT_HELP = "The harness that wrote the files; auto detects it by their fields."
+# A long message keeps its beginning, which says what is wrong, and its end, which says what to do.
+MESSAGE_HEAD_CHARS, MESSAGE_TAIL_CHARS = 500, 400
 
 
-LEVEL = click.argument("level", type=click.Choice(list(LEVELS)))
-REMOTE = click.option("-r", "--remote", metavar="NAME", help="The DVC remote; the default one where nothing is said.")
-HEAD, TAIL = 500, 400  # characters of a sentence that tells something long: what is wrong, and what to do
+class LeashGroup(click.Group):
+    """Prints errors as one sentence, and lists the commands in the order of their definition."""
 
-
-class Sentences(click.Group):
-    """A group whose errors are sentences."""
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
 
     def invoke(self, ctx: click.Context) -> object:
-        signal.signal(signal.SIGTERM, _stop)
+        signal.signal(signal.SIGTERM, _raise_terminated)
         try:
             return super().invoke(ctx)
-        except LeashError as error:
-            click.echo(f"leash: {_one_line(str(error))}", err=True)
+        except (LeashError, OSError) as error:
+            message = _describe_os_error(error) if isinstance(error, OSError) else str(error)
+            click.echo(f"leash: {_sanitize(message)}", err=True)
             sys.exit(2)
-        except Stopped:
-            click.echo(
-                "leash: stopped by SIGTERM; what was finished is kept: run the command again to go on.", err=True
-            )
+        except Terminated:
+            click.echo("leash: stopped by SIGTERM. Finished work is kept; run the command again to resume.", err=True)
             sys.exit(128 + signal.SIGTERM)
-        except OSError as error:
-            click.echo(f"leash: {_one_line(_said(error))}", err=True)
-            sys.exit(2)
 
 
-def _said(error: OSError) -> str:
-    """What the system refuses, as a sentence: a full disk, a folder that may not be written, too long a name."""
+def _describe_os_error(error: OSError) -> str:
+    """A full disk, a folder without permission or a name that is too long, as a sentence."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return "the disk is full; what was finished is kept: free some space and run the command again."
+        return "the disk is full. Finished work is kept; free some space and run the command again."
     if error.filename is None:
         raise error
-    name = os.fsdecode(error.filename)
-    return f"{name} can't be used here ({error.strerror}); make it so that it can, or name another."
+    return f"Cannot access {os.fsdecode(error.filename)}: {error.strerror}. Fix its permissions or choose another path."
 
 
-def _one_line(sentence: str) -> str:
-    """A sentence in which what a file holds can't end the line, fill the screen or reach the terminal: \\x1b for an
-    escape."""
-    plain = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in sentence)
-    return plain if len(plain) <= HEAD + TAIL else f"{plain[:HEAD]} … {plain[-TAIL:]}"
+def _sanitize(message: str) -> str:
+    """Escape control characters and cut the middle of a long message: it can quote a hostile file."""
+    printable = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
+    if len(printable) <= MESSAGE_HEAD_CHARS + MESSAGE_TAIL_CHARS:
+        return printable
+    return f"{printable[:MESSAGE_HEAD_CHARS]} … {printable[-MESSAGE_TAIL_CHARS:]}"
 
 
-def _stop(*_: object) -> None:
-    raise Stopped
+def _raise_terminated(*_: object) -> None:
+    raise Terminated
 
 
-def _say(scored: int, sentences: list[str], what: str) -> None:
-    """What a stage that scores has to say, and how much it did."""
-    for sentence in sentences:
-        click.echo(sentence, err=True)
+def _print_scored(scored: int, warnings: list[str], what: str) -> None:
+    for warning in warnings:
+        click.echo(warning, err=True)
     click.echo(f"{scored:,} {what} scored.")
 
 
-@click.group(cls=Sentences, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="leash")
+@click.group(cls=LeashGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="rlvr-leash")
 def main() -> None:
     """Did RLVR make new correct solutions reachable, or only sharpen what the base could already do?
 
-    `dvc repro` runs every stage that needs to; the stages below also run by hand.
+    `dvc repro` runs every stage that is out of date. The stages are listed first, in their order, and also run by hand.
     """
 
 
 @main.command()
-@FILE
+@PARAMS_OPTION
 def resolve(file: Path) -> None:
-    """Check params.yaml, fill in its defaults for the other stages, and link the files that it names."""
-    from stages.resolve import run
+    """Check params.yaml and fill in its defaults.
 
-    run(parameters.load(file))
+    The other stages read the result from data/params, and the files that params.yaml names from data/inputs.
+    """
+    from stages.resolve.stage import run
+
+    run(loading.load(file))
 
 
 @main.command()
-@FILE
+@PARAMS_OPTION
 def train(file: Path) -> None:
-    """Train the embedded base, RLVR and SFT models from scratch, if this run uses them."""
-    from stages.train import FOLDER, run
+    """Train the embedded models, if this run uses them."""
+    from stages.train.stage import EMBEDDED_MODELS_DIR, run
 
-    params = parameters.load(file)
-    if params.uses_models_in(FOLDER):
-        run(params.train, FOLDER)
+    params = loading.load(file)
+    if params.uses_models_in(EMBEDDED_MODELS_DIR):
+        run(params.train, EMBEDDED_MODELS_DIR)
     else:
-        FOLDER.mkdir(parents=True, exist_ok=True)  # DVC wants a stage's output to exist
-        click.echo("This run uses none of the embedded models: nothing to train.")
+        EMBEDDED_MODELS_DIR.mkdir(parents=True, exist_ok=True)  # DVC requires that a stage's output exists
+        click.echo("This run does not use the embedded models: nothing to train.")
 
 
 @main.command()
 @click.argument("dataset")
-@click.option("--preview", "previewed", is_flag=True, help="Only print a few problems as the model will see them.")
-@click.option("--model", help="With --preview: whose prompts to show (the run's first model where nothing is said).")
-@FILE
-def fetch(dataset: str, previewed: bool, model: str | None, file: Path) -> None:
-    """Bring a data set into the problems table."""
-    from stages.fetch import run
-    from stages.fetch.preview import preview
+@click.option("--preview", is_flag=True, help="Only print a few problems as the model will see them.")
+@click.option("--model", help="With --preview: the model whose prompts to show (default: the first of the run).")
+@PARAMS_OPTION
+def fetch(dataset: str, preview: bool, model: str | None, file: Path) -> None:
+    """Load the problems of a data set."""
+    from leash.datasets.preview import format_preview
+    from leash.formatting import pluralize
+    from stages.fetch.stage import run
 
-    params = parameters.load(file)
-    if previewed:
-        click.echo(preview(params, dataset, model))
+    params = loading.load(file)
+    if preview:
+        click.echo(format_preview(params, dataset, model))
         return
     fetched = run(params, dataset)
     for warning in fetched.warnings:
         click.echo(f"Note: {warning}", err=True)
-    click.echo(f"{dataset}: {len(fetched.rows):,} problems." + (f" {fetched.origin}" if fetched.origin else ""))
+    count = pluralize(len(fetched.rows), "problem")
+    click.echo(f"{dataset}: {count}." + (f" {fetched.origin}" if fetched.origin else ""))
 
 
 @main.command()
 @click.argument("model")
 @click.argument("dataset")
-@click.option("--resample", is_flag=True, help="Throw away what was sampled before and start anew.")
-@click.option("--show-prompt", is_flag=True, help="Only print the first problem's prompt, in full.")
-@FILE
+@click.option("--resample", is_flag=True, help="Delete the samples on disk and start over.")
+@click.option("--show-prompt", is_flag=True, help="Only print the complete prompt of the first problem.")
+@PARAMS_OPTION
 def sample(model: str, dataset: str, resample: bool, show_prompt: bool, file: Path) -> None:
-    """Draw the completions of a model on a data set that are not there yet."""
-    from stages import sample as stage
-    from stages.sample.repeats import repeated
+    """Sample a model on a data set.
 
-    params = parameters.load(file)
+    Only samples that are not on disk yet are drawn, so a stopped run resumes.
+    """
+    from leash.sampling import sampler
+    from leash.sampling.duplicate_samples import find_repeat_warning
+    from stages.sample import stage
+
+    params = loading.load(file)
     params.known_dataset(dataset)
     if show_prompt:
-        click.echo(stage.show_prompt(params, model, dataset))
+        click.echo(sampler.format_first_prompt(params, model, dataset))
         return
     drawn = stage.run(params, model, dataset, resample=resample)
     click.echo(f"{model} on {dataset}: {drawn.samples:,} completions drawn.")
-    if drawn.samples and (warning := repeated(params, model, dataset)):
+    if drawn.samples and (warning := find_repeat_warning(params, model, dataset)):
         click.echo(f"Warning: {warning}", err=True)
 
 
 @main.command()
-@click.option("--pilot", type=click.IntRange(1), help="Draw so many samples of every problem first; they are kept.")
-@click.option("--mean-tokens", type=click.FloatRange(min=0, min_open=True), help="Tokens a completion has on average.")
-@click.option("--tokens-per-second", type=click.FloatRange(min=0, min_open=True), help="Speed of one GPU (or core).")
-@FILE
-def plan(pilot: int | None, mean_tokens: float | None, tokens_per_second: float | None, file: Path) -> None:
-    """What the run will cost: completions, tokens, hours and disk, with a fixed and an adaptive budget."""
-    import shutil
-
-    from stages.doctor import Section, trouble
-    from stages.doctor.limits import limits
-    from stages.doctor.needs import needs
-    from stages.sample import plan as planning
-
-    params = parameters.load(file)
-    # A pilot may go where disk or time would not do for the whole run: that is what it measures.
-    required = Section("This run", needs(params))
-    if pilot and (lack := trouble([required])):
-        raise LeashError(f"Cannot draw a pilot yet: {lack} Next: leash doctor")
-    costs = planning.run(params, planning.Given(mean_tokens, tokens_per_second), pilot)
-    click.echo(planning.shown(params, costs, min(shutil.get_terminal_size((80, 24)).columns, 100)))
-    lacking = [*required.missing, *Section("This run", limits(params)).missing]
-    if lacking:
-        click.echo(f"\nCannot run yet. Missing: {', '.join(dict.fromkeys(line.what for line in lacking))}.")
-    following = "leash doctor" if lacking else "leash plan --pilot 4" if planning.wants_pilot(costs) else "dvc repro"
-    click.echo(f"\nNext: {following}")
-
-
-@main.command()
 @click.argument("model")
 @click.argument("dataset")
-@FILE
+@PARAMS_OPTION
 def verify(model: str, dataset: str, file: Path) -> None:
     """Grade the completions of a model on a data set."""
-    from stages.safety import refuse_strange_graders
-    from stages.sample import facts
-    from stages.verify import problems_of, run
+    from leash.params.security import refuse_unlisted_graders
+    from leash.problems import load_problems
+    from leash.sampling import metadata
+    from stages.verify.stage import run
 
-    params = parameters.load(file)
+    params = loading.load(file)
     params.known_model(model)
     params.known_dataset(dataset)
-    refuse_strange_graders(params, dataset, (problem["grader"] for problem in problems_of(dataset).values()))
+    refuse_unlisted_graders(params, dataset, (problem["grader"] for problem in load_problems(dataset).values()))
     verified = run(params, model, dataset)
-    facts.keep(model, dataset)
+    metadata.copy_metadata_to_verdicts(model, dataset)
     click.echo(f"{model} on {dataset}: {verified:,} completions verified.")
 
 
 @main.command()
-@click.argument("file", default="-", metavar="[FILE]")
-@click.option("--grader", default="math", show_default=True, help="Who grades; your own function as module:function.")
-@click.option("--timeout", type=click.IntRange(1), default=5, show_default=True, help="Seconds an answer may take.")
-def grade(file: str, grader: str, timeout: int) -> None:
-    """Grade JSON lines {"gold", "text"} from a file or standard input.
+@PARAMS_OPTION
+def mass(file: Path) -> None:
+    """Compute exact probabilities of completions.
 
-    Each line comes out with answer, correct, score and status added, in the same order. `gold` is a string or a list of
-    accepted ones; a grader that needs to know more finds it in the object `meta`.
+    Every correct completion gets its log-probability under every model of its pairs.
     """
-    from stages.verify import lines
+    from stages.mass.stage import run
+
+    _print_scored(*run(loading.load(file)), "completions")
+
+
+@main.command()
+@PARAMS_OPTION
+def categorize(file: Path) -> None:
+    """Sort every problem of every pair into P, E, S or O."""
+    from stages.categorize.stage import run
+
+    for warning in run(loading.load(file)):
+        click.echo(warning, err=True)
+
+
+@main.command()
+@PARAMS_OPTION
+def perplexity(file: Path) -> None:
+    """Score reference solutions under every model."""
+    from stages.perplexity.stage import run
+
+    _print_scored(*run(loading.load(file)), "traces")
+
+
+@main.command()
+@PARAMS_OPTION
+def entropy(file: Path) -> None:
+    """Measure token and answer entropy of every model."""
+    from stages.entropy.stage import run
+
+    _print_scored(*run(loading.load(file)), "samples")
+
+
+@main.command()
+@click.option("--show", is_flag=True, help="Only print the headline of the existing report.")
+@PARAMS_OPTION
+def report(show: bool, file: Path) -> None:
+    """Write the report and print its headline."""
+    from leash.report.metrics import format_headline
+    from stages.report.stage import run
+
+    if not show:
+        run(loading.load(file))
+    click.echo(format_headline())
+
+
+@main.command()
+@click.option("--start", is_flag=True, help="Also start every engine of the run and close it again.")
+@PARAMS_OPTION
+def doctor(start: bool, file: Path) -> None:
+    """Check this machine and this run.
+
+    The last line is the next command to type. It exits with code 2 if something this run needs is missing.
+    """
+    import shutil
+
+    from leash.doctor.examine import examine, next_command
+    from leash.doctor.lines import describe_missing, format_sections
+
+    sections = examine(file, start=start)
+    for row in format_sections(sections, shutil.get_terminal_size((100, 24)).columns):
+        click.echo(_sanitize(row))
+    missing = describe_missing(sections)
+    if missing:
+        click.echo(f"leash: {_sanitize(missing)}", err=True)
+    elif file.exists():
+        click.echo("This run has what it needs.")
+    click.echo(f"Next: {_sanitize(next_command(sections, file))}")
+    if missing:
+        sys.exit(2)
+
+
+def draw_pilot(params: groups.Params, samples: int) -> dict[tuple[str, str], float | None]:
+    """Fetch missing data sets, draw the first samples of every problem, and return tokens per second by run."""
+    from leash import tables
+    from leash.sampling.cost_estimate import sampled_models
+    from stages.fetch import stage as fetch_stage
+    from stages.sample import stage
+
+    models = sampled_models(params)
+    for dataset in params.run.datasets if models else ():
+        if not tables.problems_path(dataset).exists():
+            for warning in fetch_stage.run(params, dataset).warnings:
+                click.echo(f"Note: {warning}", err=True)
+    runs = [(model, dataset) for model in models for dataset in params.run.datasets]
+    return {run: stage.run(params, *run, pilot=samples).speed for run in runs}
+
+
+@main.command()
+@click.option("--pilot", type=click.IntRange(1), metavar="N", help="First draw N samples per problem, which are kept.")
+@click.option("--mean-tokens", type=click.FloatRange(min=0, min_open=True), help="Mean tokens of a completion.")
+@click.option("--tokens-per-second", type=click.FloatRange(min=0, min_open=True), help="Speed of one GPU or core.")
+@PARAMS_OPTION
+def plan(pilot: int | None, mean_tokens: float | None, tokens_per_second: float | None, file: Path) -> None:
+    """Estimate tokens, hours and disk of the run.
+
+    Prints both budgets: fixed (all k samples) and adaptive (`sample.stop_after`).
+    """
+    import shutil
+
+    from leash.doctor.capacity import check_capacity
+    from leash.doctor.lines import Section, describe_missing
+    from leash.doctor.requirements import check_requirements
+    from leash.sampling import cost_estimate
+
+    params = loading.load(file)
+    # A pilot does not need disk and time for the whole run: it measures them.
+    requirements = Section("This run", check_requirements(params))
+    if pilot and (missing := describe_missing([requirements])):
+        raise LeashError(f"Cannot draw a pilot yet: {missing} Next: leash doctor")
+    speeds = draw_pilot(params, pilot) if pilot else {}
+    costs = cost_estimate.run(params, cost_estimate.CostAssumptions(mean_tokens, tokens_per_second), speeds)
+    click.echo(cost_estimate.format_costs(params, costs, min(shutil.get_terminal_size((80, 24)).columns, 100)))
+    following = "leash plan --pilot 4" if cost_estimate.is_pilot_needed(costs) else "dvc repro"
+    if lacking := [*requirements.missing, *Section("This run", check_capacity(params)).missing]:
+        following = "leash doctor"
+        click.echo(f"\nCannot run yet. Missing: {', '.join(dict.fromkeys(line.subject for line in lacking))}.")
+    click.echo(f"\nNext: {following}")
+
+
+@main.command()
+@click.argument("file", default="-", metavar="[FILE]")
+@click.option("--grader", default="math", show_default=True, help="The grader; your own function as module:function.")
+@click.option("--timeout", type=click.IntRange(1), default=5, show_default=True, help="Seconds per answer.")
+def grade(file: str, grader: str, timeout: int) -> None:
+    """Grade JSON lines {"gold", "text"}.
+
+    Reads FILE, or standard input by default.
+
+    Prints each line with answer, correct, score and status added, in the same order. `gold` is a string or a list of
+    accepted answers. The object `meta` holds what else a grader needs.
+    """
+    from leash import grade_jsonl
 
     output = sys.stdout.buffer
-    with lines.opened(file) as source:
-        for line in lines.graded(source, grader, timeout=timeout, memory=parameters.Verify().memory):
+    with grade_jsonl.open_input(file) as source:
+        for line in grade_jsonl.grade_lines(source, grader, timeout=timeout, memory=groups.Verify().memory):
             output.write(line)
             output.flush()
 
 
 @main.command()
-@FILE
-def mass(file: Path) -> None:
-    """Measure how likely every model is to write each correct completion that was seen."""
-    from stages.mass import run
+@click.argument("counts", type=FILE_TYPE, metavar="COUNTS")
+@click.option("--k", type=click.IntRange(min=1), help="Compare at K samples (default: the most that both have).")
+@click.option("--epsilon", metavar="E|auto", help="Support means a mass above this (0: at least one hit).")
+@click.option("--confidence", type=click.FloatRange(0, 1, True, True), default=0.95, show_default=True)
+@click.option("--resamples", type=click.IntRange(min=10), default=1000, show_default=True, help="Bootstrap resamples.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; docs/compare.md explains the keys.")
+def compare(
+    counts: Path, k: int | None, epsilon: str | None, confidence: float, resamples: int, seed: int, as_json: bool
+) -> None:
+    """Compare two models from a table of counts.
 
-    _say(*run(parameters.load(file)), "completions")
+    COUNTS is a CSV, JSON lines or Parquet file with the columns problem_id, n_base, c_base, n_rlvr, c_rlvr (samples and
+    hits of the base and of the second model), and optionally dataset.
+    """
+    import json
 
+    from leash.counts_file import compare_counts, parse_epsilon
+    from leash.report.compare_text import format_comparison
+    from leash.statistics.resampling import AnalysisSettings
 
-@main.command()
-@FILE
-def categorize(file: Path) -> None:
-    """Sort every problem of every pair into P, E, S or O."""
-    from stages.categorize import run
-
-    for sentence in run(parameters.load(file)):
-        click.echo(sentence, err=True)
-
-
-@main.command()
-@FILE
-def perplexity(file: Path) -> None:
-    """Score reference solutions under every model."""
-    from stages.perplexity import run
-
-    _say(*run(parameters.load(file)), "traces")
-
-
-@main.command()
-@FILE
-def entropy(file: Path) -> None:
-    """Measure token and answer entropy of every model."""
-    from stages.entropy import run
-
-    _say(*run(parameters.load(file)), "samples")
-
-
-@main.command()
-@click.option("--show", is_flag=True, help="Only print the headline of the report that is there.")
-@FILE
-def report(show: bool, file: Path) -> None:
-    """Write the report and print its headline."""
-    from stages.report import headline, run
-
-    if not show:
-        run(parameters.load(file))
-    click.echo(headline())
-
-
-@main.command()
-@click.argument("target", type=click.Path(path_type=Path), default=Path("bundle.zip"), metavar="[FILE.zip]")
-@click.option("--without-texts", is_flag=True, help="Leave out questions, golds, completions and the page.")
-@FILE
-def bundle(target: Path, without_texts: bool, file: Path) -> None:
-    """Put the report and all that it takes to make its numbers again into one zip, for a paper's appendix."""
-    from stages.bundle import bundle
-
-    done = bundle(parameters.load(file), file, target, texts=not without_texts)
-    click.echo(f"{target}: {done.files:,} files, {done.bytes / 1e6:,.1f} MB; its README.txt says what is in it.")
+    analysis = compare_counts(counts, AnalysisSettings(k, parse_epsilon(epsilon), confidence, resamples, seed))
+    click.echo(json.dumps(analysis, indent=1, allow_nan=False) if as_json else format_comparison(analysis))
 
 
 @main.command("import")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
-@click.option("--model", required=True, help="The name of the model whose completions these are.")
+@click.argument("files", nargs=-1, required=True, type=FILE_TYPE, metavar="FILE...")
+@click.option("--model", required=True, help="The name of the model that wrote the completions.")
 @click.option("--dataset", required=True, help="The name of the data set.")
-@click.option(
-    "--format",
-    type=click.Choice(["auto", "jsonl", "qwen-math", "reasoning-gym", "lm-eval", "lighteval", "nemo-skills"]),
-    default="auto",
-    help="Which harness wrote the files; auto sees it from their fields.",
-)
-@click.option("--grader", help="The grader of new problems (math where nothing is said).")
-@click.option("--where", multiple=True, metavar="FIELD=VALUE", help="Only rows with this value; any of several.")
-@click.option("--question", metavar="FIELD", help="The field with the question, in JSON lines of your own.")
+@click.option("--format", type=click.Choice(FORMATS), default="auto", show_default=True, help=FORMAT_HELP)
+@click.option("--grader", help="The grader of new problems (default: math).")
+@click.option("--where", multiple=True, metavar="FIELD=VALUE", help="Only such rows. Repeat it for alternatives.")
+@click.option("--question", metavar="FIELD", help="The field with the question, in your own JSON lines.")
 @click.option("--answer", metavar="FIELD", help="The field with the gold answer.")
 @click.option("--text", metavar="FIELD", help="The field with the completion or a list of completions.")
-@click.option("--id", metavar="FIELD", help="The field that names the problem.")
+@click.option("--id", metavar="FIELD", help="The field with the id of the problem.")
 @click.option("--sample", metavar="FIELD", help="The field with the number of the sample.")
-@click.option("--replace", is_flag=True, help="Throw away the completions that are there and start anew.")
-def import_(
-    files: tuple[Path, ...],
-    model: str,
-    dataset: str,
-    format: str,
-    grader: str | None,
-    where: tuple[str, ...],
-    replace: bool,
-    **fields: str | None,
-) -> None:
-    """Bring in completions that you already have: of other harnesses, or JSON lines of your own."""
-    from stages.importing import run
-    from stages.importing.reading.jsonl import Mapping
-    from stages.importing.sentences import sentences
+@click.option("--replace", is_flag=True, help="Delete the completions on disk and start over.")
+def import_(files: tuple[Path, ...], model: str, dataset: str, **options: Any) -> None:
+    """Import completions that you already have.
 
-    mapping = Mapping(**fields)
-    done = run(files, model, dataset, format=format, grader=grader, where=where, mapping=mapping, replace=replace)
-    for sentence in sentences(done):
+    The files come from another harness or are your own JSON lines.
+    """
+    from leash.importing.importer import run
+    from leash.importing.jsonl import FieldMapping
+    from leash.importing.summary import describe_import
+
+    mapping = FieldMapping(**{name: options.pop(name) for name in ("question", "answer", "text", "id", "sample")})
+    for sentence in describe_import(run(files, model, dataset, mapping=mapping, **options)):
         click.echo(sentence)
 
 
 @main.command()
-@LEVEL
-@REMOTE
-def push(level: str, remote: str | None) -> None:
-    """Send a level of this run to a DVC remote: everything, verdicts (enough for every metric) or the report."""
-    sys.exit(transfer("push", level, remote))
-
-
-@main.command()
-@LEVEL
-@REMOTE
-def pull(level: str, remote: str | None) -> None:
-    """Get a level of this run from a DVC remote: everything, verdicts (enough for every metric) or the report."""
-    sys.exit(transfer("pull", level, remote))
-
-
-@main.command()
-@click.argument("counts", type=click.Path(path_type=Path), metavar="COUNTS")
-@click.option("--k", type=click.IntRange(min=1), help="Compare at so many samples; the most that both models have.")
-@click.option("--epsilon", metavar="E|auto", help="The mass that support must exceed (0: any hit).")
-@click.option("--confidence", type=click.FloatRange(0, 1, True, True), default=0.95, show_default=True)
-@click.option("--resamples", type=click.IntRange(min=10), default=1000, show_default=True, help="Of the bootstrap.")
-@click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="For programs; docs/compare.md has the keys.")
-def compare(
-    counts: Path, k: int | None, epsilon: str | None, confidence: float, resamples: int, seed: int, as_json: bool
-) -> None:
-    """Compare two models from a table of counts: CSV, JSON lines or Parquet with problem_id, n_base, c_base, n_rlvr,
-    c_rlvr (samples and hits of the base and of the second model), and perhaps dataset."""
-    import json
-
-    from stages.categorize.compare import compare, epsilon_asked
-    from stages.categorize.saying import text
-    from stages.categorize.statistics.resampling import Settings
-
-    settings = Settings(k, epsilon_asked(epsilon), confidence, resamples, seed)
-    found = compare(counts, settings)
-    click.echo(json.dumps(found, indent=1, allow_nan=False) if as_json else text(found))
-
-
-@main.command()
 @click.argument("sql")
-@FILE
+@PARAMS_OPTION
 def query(sql: str, file: Path) -> None:
-    """Run SQL over every table there is: problems, completions, verdicts, support, perplexity, entropy."""
+    """Run SQL over all tables.
+
+    The tables are problems, completions, verdicts, support, perplexity and entropy.
+    """
     import duckdb
 
-    from stages.tables import database
+    from leash.database import open_database
 
     try:
-        with database(parameters.load(file)) as connection:
+        with open_database(loading.load(file)) as connection:
             click.echo(connection.sql(sql) or "Done.")
     except duckdb.Error as error:
         raise LeashError(f"DuckDB says: {first_line(error)}.") from None
 
 
 @main.command()
-@click.option("--start", is_flag=True, help="Also start every engine of the run, draw nothing, and close it.")
-@FILE
-def doctor(start: bool, file: Path) -> None:
-    """Check this machine, and whether it has what the run needs; the last line is the next command to type.
+@LEVEL_ARGUMENT
+@REMOTE_OPTION
+def push(level: str, remote: str | None) -> None:
+    """Send results to a DVC remote.
 
-    It exits with code 2 if something this run needs is missing.
+    LEVEL: everything, verdicts (enough for every metric), or report.
     """
-    import shutil
+    sys.exit(run_dvc_transfer("push", level, remote))
 
-    from stages.doctor import examine, next_command, rows, trouble
 
-    sections = examine(file, start=start)
-    for row in rows(sections, shutil.get_terminal_size((100, 24)).columns):
-        click.echo(_one_line(row))
-    lack = trouble(sections)
-    if lack:
-        click.echo(f"leash: {_one_line(lack)}", err=True)
-    elif file.exists():
-        click.echo("This run has what it needs.")
-    click.echo(f"Next: {_one_line(next_command(sections, file))}")
-    if lack:
-        sys.exit(2)
+@main.command()
+@LEVEL_ARGUMENT
+@REMOTE_OPTION
+def pull(level: str, remote: str | None) -> None:
+    """Get results from a DVC remote.
+
+    LEVEL: everything, verdicts (enough for every metric), or report.
+    """
+    sys.exit(run_dvc_transfer("pull", level, remote))
+
+
+@main.command()
+@click.argument("target", type=FILE_TYPE, default=Path("bundle.zip"), metavar="[FILE.zip]")
+@click.option("--without-texts", is_flag=True, help="Leave out questions, golds, completions and the page.")
+@PARAMS_OPTION
+def bundle(target: Path, without_texts: bool, file: Path) -> None:
+    """Pack the report and its data into a zip.
+
+    The zip holds all that is needed to recompute the numbers, for example as the appendix of a paper.
+    """
+    from leash.bundle.archive import write_bundle
+
+    written = write_bundle(loading.load(file), file, target, texts=not without_texts)
+    click.echo(f"{target}: {written.files:,} files, {written.bytes / 1e6:,.1f} MB; its README.txt lists them.")
 
 
 if __name__ == "__main__":

@@ -12,9 +12,9 @@ import pytest
 import vl_convert
 from ruamel.yaml import YAML
 
-from stages import cpu, progress
-from stages import params as parameters
-from stages.work import expect
+from leash import cpu, progress
+from leash.params import groups, loading
+from leash.scheduler.units import register_preloads
 
 ROOT = Path(__file__).parent.parent
 yaml = YAML(typ="safe", pure=True)
@@ -36,21 +36,24 @@ def small(**changes: dict[str, Any]) -> dict[str, Any]:
     return raw
 
 
-def write_params(folder: Path, raw: dict[str, Any]) -> parameters.Params:
+def write_params(folder: Path, raw: dict[str, Any]) -> groups.Params:
     with (folder / "params.yaml").open("w") as file:
         yaml.dump(raw, file)
-    return parameters.load(folder / "params.yaml")
+    return loading.load(folder / "params.yaml")
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Where models will be at work, torch is imported once for the worker processes of all tests. Where some compute in
     half precision, the CPU is asked whether it can, before torch multiplies anything in this process."""
-    if any(item.get_closest_marker("half_precision") for item in session.items) and cpu.protect() == "none":
+    if (
+        any(item.get_closest_marker("half_precision") for item in session.items)
+        and cpu.cap_onednn_if_needed() == "none"
+    ):
         for item in session.items:
             if item.get_closest_marker("half_precision"):
                 item.add_marker(pytest.mark.skip(reason="this CPU stops programs that compute in bfloat16 (SIGILL)"))
     if any("project" in getattr(item, "fixturenames", ()) for item in session.items):
-        expect(["stages.sample.torch_engine", "stages.scoring.scorer"])
+        register_preloads(["leash.engines.torch_engine", "leash.scoring.torch_scorer"])
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -66,7 +69,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(autouse=True)
 def _no_lines_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a command says does not depend on how busy the machine is."""
-    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", math.inf)
+    monkeypatch.setattr(progress, "LINE_INTERVAL_S", math.inf)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -81,18 +84,17 @@ def _one_library() -> Iterator[None]:
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures of reports say their names and no more, for tests that don't look at them: drawing takes most of the
     time of a report."""
-    from stages.report import figures
-    from stages.report.figures import style
+    from leash.report.figures import drawing, style
 
     def named(*run: Any) -> dict[str, Any]:
-        return {name: (caption, partial(style.nothing, name)) for name, (caption, _) in drawings(*run).items()}
+        return {name: (caption, partial(style.empty_figure, name)) for name, (caption, _) in drawings(*run).items()}
 
-    drawings = figures.drawings
-    monkeypatch.setattr(figures, "drawings", named)
+    drawings = drawing.build_figure_specs
+    monkeypatch.setattr(drawing, "build_figure_specs", named)
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> parameters.Params:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> groups.Params:
     """A folder with the embedded models and small parameters, as the working directory."""
     (tmp_path / "models").symlink_to(ROOT / "models")
     monkeypatch.chdir(tmp_path)

@@ -24,7 +24,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from ruamel.yaml.error import YAMLError
 
-from stages import disk, tables
+from leash import atomic_io, tables
 from tests.conftest import ROOT, yaml
 
 REPRO = ["dvc", "repro"]
@@ -89,8 +89,8 @@ class Disturbed:
         return Ended(done.returncode, done.stdout + done.stderr)
 
     def signalled(self, number: signal.Signals, stages: int, moment: float, *, alone: bool = False) -> Ended:
-        """Send a signal to all processes of a run (or to DVC alone), so many seconds into the n-th stage that it
-        starts, or after its start; it may have ended by then."""
+        """Start a run and send a signal to all its processes (or to DVC alone), `moment` seconds after it has started
+        its `stages`-th stage (0: after its own start). The run may have ended by then."""
         process = self.start()
         said = heard(process, stages)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -111,8 +111,8 @@ class Disturbed:
         return Ended(process.returncode, said)
 
     def mended(self) -> str:
-        """DVC writes two files in place, so that a kill may leave half of them. Do about it what the README says, and
-        tell what it was."""
+        """DVC writes two files in place, so that a kill may leave half of them. Do what docs/troubleshooting.md says,
+        and tell what it was."""
         rwlock, lock = self.folder / ".dvc" / "tmp" / "rwlock", self.folder / "dvc.lock"
         if rwlock.exists() and not is_json(rwlock.read_text()):
             rwlock.unlink()
@@ -146,12 +146,16 @@ class Disturbed:
         return {
             str(file.relative_to(self.folder)): hashlib.md5(file.read_bytes()).hexdigest()
             for file in files
-            if file.is_file() and file.name != ".gitignore" and not file.name.startswith(disk.UNFINISHED)
+            if file.is_file() and file.name != ".gitignore" and not file.name.startswith(atomic_io.UNFINISHED_PREFIX)
         }
 
     def samples(self) -> set[tuple[str, str, int]]:
         """Every sample in a file that is whole: its folder, problem and number."""
-        shards = (file for file in (self.folder / tables.DATA / "completions").rglob("*.parquet") if disk.intact(file))
+        shards = (
+            file
+            for file in (self.folder / tables.DATA_DIR / "completions").rglob("*.parquet")
+            if atomic_io.matches_hash_in_name(file)
+        )
         return {
             (str(file.relative_to(self.folder).parent).removesuffix("/.parts"), row["problem_id"], row["sample"])
             for file in shards
@@ -160,7 +164,7 @@ class Disturbed:
 
 
 def heard(process: subprocess.Popen[str], stages: int) -> str:
-    """What a run says until it has started so many stages, or ended."""
+    """The output of a run until it has started this many stages, or ended."""
     assert process.stdout
     said = ""
     while said.count(STARTS) < stages and (line := process.stdout.readline()):

@@ -9,8 +9,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from stages import categorize, entropy, fetch, mass, perplexity, report, sample, seeds, tables, verify
-from stages.params import Params
+from leash import tables
+from leash.params.groups import Params
+from leash.statistics import seeds
+from stages.categorize import stage as categorize
+from stages.entropy import stage as entropy
+from stages.fetch import stage as fetch
+from stages.mass import stage as mass
+from stages.perplexity import stage as perplexity
+from stages.report import stage as report
+from stages.sample import stage as sample
+from stages.verify import stage as verify
 from tests.conftest import small, write_params
 
 DATASETS = ("exam", "quiz")
@@ -38,7 +47,9 @@ def write(params: Params, problems: int, *, question: str, text: str, carried: i
         names = [f"{dataset}-{i:04}" for i in range(problems // len(DATASETS))]
         about = {"dataset": dataset, "grader": "exact", "images": None, "meta": "{}", "gold": ["7"]}
         rows = [{**about, "problem_id": name, "question": f"{name}: {question}"} for name in names]
-        tables.write(tables.problems_path(dataset), tables.table(rows, tables.PROBLEMS), tables.PROBLEMS)
+        tables.write(
+            tables.problems_path(dataset), tables.table_from_rows(rows, tables.PROBLEMS_SCHEMA), tables.PROBLEMS_SCHEMA
+        )
         for model in MODELS:
             hits = drawn(model, dataset, len(names), params.k(model, dataset))
             _verdicts(model, dataset, names, hits)
@@ -74,8 +85,8 @@ def _verdicts(model: str, dataset: str, names: list[str], hits: Any) -> None:
         "score": pa.array(right.astype(float)),
         "status": pa.array(["ok"]).take(pa.array(np.zeros(right.size, dtype=np.int64))),
     }
-    content = pa.table(columns).cast(tables.VERDICTS)
-    tables.write(tables.verdicts_folder(model, dataset) / "a.parquet", content, tables.VERDICTS)
+    content = pa.table(columns).cast(tables.VERDICTS_SCHEMA)
+    tables.write(tables.verdicts_folder(model, dataset) / "a.parquet", content, tables.VERDICTS_SCHEMA)
 
 
 def _completions(model: str, dataset: str, names: list[str], hits: Any, text: str) -> None:
@@ -87,8 +98,8 @@ def _completions(model: str, dataset: str, names: list[str], hits: Any, text: st
         "finish": pa.array(["stop"] * len(texts)),
         "logprob": pa.nulls(len(texts), pa.float64()),
     }
-    content = pa.table(columns).cast(tables.COMPLETIONS)
-    tables.write(tables.completions_folder(model, dataset) / "a.parquet", content, tables.COMPLETIONS)
+    content = pa.table(columns).cast(tables.COMPLETIONS_SCHEMA)
+    tables.write(tables.completions_folder(model, dataset) / "a.parquet", content, tables.COMPLETIONS_SCHEMA)
 
 
 def sampled(params: Params) -> None:

@@ -56,7 +56,7 @@ class Watched:
                 continue
 
     def survivors(self, within_s: float) -> list[str]:
-        """Those that still run after so many seconds; returns as soon as all have ended."""
+        """The processes that still run after `within_s` seconds; returns as soon as all have ended."""
         deadline = time.monotonic() + within_s
         left = dict(self._handles)
         while left and (seconds := deadline - time.monotonic()) > 0:

@@ -3,9 +3,9 @@
     with Served(engine) as served:
         OpenAIEngine(settings(url=served.url), "base")
 
-A seed that it was told the name of (`served.names`) draws from that very stream, so that its completions are the
-torch engine's. `served.faults` are answered, or a connection dropped, in place of the next requests; `served.edit`
-changes a good answer before it is sent; `served.seen` keeps what arrived.
+For a seed in `served.names`, it draws from the stream of that name, so that its completions are those of the torch
+engine. It answers the next requests with `served.faults`, passes good answers through `served.edit`, and records
+requests in `served.seen`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
 
-from stages import prompts, seeds
-from stages.sample.engine import Completion, Decoding, Request
-from stages.sample.torch_engine import Drawn, Row, TorchEngine
+from leash import prompts
+from leash.engines.protocol import Completion, Decoding, Request
+from leash.engines.torch_engine import SampledTokens, SampleRow, TorchEngine
+from leash.statistics import seeds
 
 Json = dict[str, Any]
 
@@ -37,7 +38,7 @@ class Fault:
 
 
 class Server(ThreadingHTTPServer):
-    request_queue_size = 128  # as many threads connect at once
+    request_queue_size = 128  # many threads connect at once
 
 
 class Served:
@@ -45,8 +46,8 @@ class Served:
         self.engine, self._lock = engine, threading.Lock()
         self.faults: deque[Fault] = deque()
         self.seen: list[tuple[str, dict[str, str], Json]] = []
-        self.models, self.listed = ["base"], 0  # what it lists, and how often it was asked to
-        self.names: dict[int, tuple[seeds.Name, ...]] = {}
+        self.models, self.listed = ["base"], 0  # what it lists, and how often
+        self.names: dict[int, tuple[seeds.NamePart, ...]] = {}
         self.edit: Callable[[Json], Json] = lambda answer: answer
         self._server = Server(("127.0.0.1", 0), _handler(self))
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
@@ -66,15 +67,15 @@ class Served:
         return [body for _, _, body in self.seen]
 
     def knows(self, requests: Iterable[Request]) -> None:
-        """The streams behind the seeds of these requests."""
+        """Draw the samples of these requests from their own streams."""
         self.names |= {r.seed(sample): r.stream_name(sample) for r in requests for sample in r.samples}
 
     def answer(self, path: str, body: Json) -> Json:
         chat = path.endswith("/chat/completions")
-        drawn = self._draw(prompts.Prompt(**_asked(body, chat=chat)), body)
+        drawn = self._draw(prompts.Prompt(**_prompt_fields(body, chat=chat)), body)
         text = decoded(self.engine, drawn)
         choice = {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
-        # Equal shares: the torch engine keeps the sum alone.
+        # Equal shares: the torch engine keeps only the sum.
         shares = [drawn.logprob / len(drawn.ids)] * len(drawn.ids)
         logprobs = {"content": [{"token": "", "logprob": x} for x in shares]} if chat else {"token_logprobs": shares}
         return {
@@ -86,32 +87,32 @@ class Served:
             "usage": {"prompt_tokens": 0, "completion_tokens": len(drawn.ids), "total_tokens": len(drawn.ids)},
         }
 
-    def _draw(self, prompt: prompts.Prompt, body: Json) -> Drawn:
+    def _draw(self, prompt: prompts.Prompt, body: Json) -> SampledTokens:
         assert body["n"] == 1
         name = self.names.get(body["seed"], ("served", body["seed"]))
         decoding = Decoding(body["temperature"], body["top_p"], body["max_tokens"])
         with self._lock:
-            ids = prompts.token_ids(prompt, self.engine.tokenizer)
-            return self.engine.draw([ids], [Row(0, name)], decoding)[0]
+            ids = prompts.tokenize_prompt(prompt, self.engine.tokenizer)
+            return self.engine.draw([ids], [SampleRow(0, name)], decoding)[0]
 
 
-def decoded(engine: TorchEngine, drawn: Drawn) -> str:
+def decoded(engine: TorchEngine, drawn: SampledTokens) -> str:
     return str(engine.tokenizer.decode(drawn.ids, skip_special_tokens=True))
 
 
-def drawn_here(engine: TorchEngine, asked: Iterable[Request], decoding: Decoding) -> list[Completion]:
+def drawn_here(engine: TorchEngine, requests: Iterable[Request], decoding: Decoding) -> list[Completion]:
     """The torch engine's own completions, without a server."""
     completions = []
-    for request in asked:
-        rows = [Row(0, request.stream_name(sample)) for sample in request.samples]
-        ids = prompts.token_ids(request.prompt, engine.tokenizer)
+    for request in requests:
+        rows = [SampleRow(0, request.stream_name(sample)) for sample in request.samples]
+        ids = prompts.tokenize_prompt(request.prompt, engine.tokenizer)
         for sample, drawn in zip(request.samples, engine.draw([ids], rows, decoding), strict=True):
             text, tokens = decoded(engine, drawn), len(drawn.ids)
             completions.append(Completion(request.problem_id, sample, text, tokens, drawn.finish, drawn.logprob))
     return completions
 
 
-def _asked(body: Json, *, chat: bool) -> Json:
+def _prompt_fields(body: Json, *, chat: bool) -> Json:
     if not chat:
         return {"user": body["prompt"]}
     by_role = {message["role"]: message["content"] for message in body["messages"]}

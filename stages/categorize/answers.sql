@@ -1,7 +1,6 @@
 -- answers: the counts of counts.sql, one row for each distinct correct answer of a problem that has several: n is the
--- problem's, c how often this answer was given. An answer is there if either model of the pair gave it among its first
--- k samples. Where a model stopped early, the answers it would have given later are not known: such problems are left
--- out, since which of their answers are in its support can't be said.
+-- problem's, c is how often this answer was given. Only answers among the first k samples of either model of the pair
+-- are known. Problems where a model stopped early are left out: the answers it would have given later are unknown.
 with roles as (
     select pair, dataset, k, eighth, 'base' as role, base as model from plan
     union all

@@ -1,6 +1,5 @@
 -- ballots: how often each model gave each answer among the first k scored samples of a problem that has all of them,
--- the most frequent first, and whether it is right. Samples without an answer were drawn but cast no vote
--- (answer_class is null).
+-- the most frequent first, and whether it is correct. Samples without an answer (answer_class is null) have no vote.
 with wanted as (
     select distinct base as model, dataset, k from plan
     union

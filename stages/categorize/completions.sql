@@ -1,6 +1,8 @@
--- completions: one row for each distinct correct completion that a model of the pair wrote in its first k samples, with
--- the mass that its exact log-probability gives it under both: Definition 2.1 read literally. Nothing is estimated, so
--- there are no counts, intervals or tests. No softmax is ever 0: at epsilon = 0 every completion is in every support.
+-- completions: a row for each distinct correct completion that a model of the pair wrote in its first k samples, with
+-- its mass under both models from the exact log-probability. This is Definition 2.1 taken literally. Nothing is
+-- estimated, so there are no counts, intervals or tests. No softmax is 0: at epsilon = 0 every completion is in every
+-- support.
+-- stage.py adds the category, by the rule of leash/statistics/categories.py.
 with masses as (
     select
         plan.pair,
@@ -41,12 +43,6 @@ select
     mass_rlvr,
     null as low_rlvr,
     null as high_rlvr,
-    case
-        when mass_base > epsilon and mass_rlvr > epsilon then 'P'
-        when mass_rlvr > epsilon then 'E'
-        when mass_base > epsilon then 'S'
-        when mass_base <= epsilon and mass_rlvr <= epsilon then 'O'
-    end as category,
     null as tested_category,
     null as p_value,
     null as q_value,

@@ -1,7 +1,7 @@
--- guesses: the counts with the guess floor of both models. It is the chance that an answer which the model gave to
--- another problem of the data set (each other problem as likely, then each of its answers) is a right one here. Right
--- answers of a problem are those that a verdict on either model's first k samples calls correct; where there is none, no
--- hit is in question and the chance is null.
+-- guesses: the counts with the guess floor of both models: the chance that an answer that the model gave to another
+-- problem of the data set is correct here. Every other problem is equally likely, then each of its answers. An answer
+-- is correct if a verdict on the first k samples of either model is; without one there are no hits to explain, and the
+-- chance is null.
 with roles as (
     select pair, dataset, k, 'base' as role, base as model from plan
     union all

@@ -1,10 +1,9 @@
--- answers: each problem's answer entropy, -sum f ln f over the classes of its answers in so many samples, from the
--- first that is asked for on, as it is (plug-in) and with Miller and Madow's correction for the classes that so few
--- samples miss. Output without an answer, cut off or not, is one class; an answer that could not be scored keeps its
--- own. Beside them: how often those samples were correct, and Good and Turing's estimate of the mass of answers not seen
--- yet, the share of samples whose class no other sample has. All problems are measured on the same number of samples:
--- one that has fewer, or stopped before, has none of these numbers. Sums of reals are taken in a stated order, here and
--- elsewhere, so that the same tables give the same digits whatever the threads.
+-- answers: each problem's answer entropy, -sum f ln f over its answer classes in $samples samples, from number $first
+-- on: as it is (plug-in), and with the Miller-Madow correction for classes that few samples miss. Output without an
+-- answer, cut off or not, is one class. An answer that could not be scored keeps its class. Also: the share of correct
+-- samples, and the Good-Turing estimate of the mass of unseen answers, which is the share of samples whose class no
+-- other sample has. All problems are measured on the same number of samples: with fewer, these numbers are null. Sums
+-- of reals have a stated order, here and elsewhere, so that the number of threads changes no digit.
 with classes as (
     select
         model,

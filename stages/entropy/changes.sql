@@ -1,5 +1,5 @@
--- changes: how far each problem's entropies moved from the base of a pair to its second model; null where one of the
--- two was not measured.
+-- changes: how much each problem's entropies changed from the base of a pair to its second model; null if one of the
+-- two is not measured.
 select
     pairs.pair,
     problems.dataset,

@@ -1,7 +1,6 @@
--- floors: how much each measure of a model differs, typically, between two runs of half the samples: what a change must
--- exceed to be more than luck. Each problem's first half and second half differ by d, whose mean square is what luck
--- alone gives; the mean over n problems then differs by sqrt(sum d^2) / n (root mean square). Null where a problem has
--- not been measured in both halves: measured.sql has no mean then, either.
+-- floors: the noise floor of each measure of a model: how much it typically differs between two runs of half the
+-- samples. A smaller change may be luck. If the halves of problems differ by d, the means over n problems differ by
+-- sqrt(sum d^2) / n (root mean square). Null if a problem is not measured in both halves: measured.sql has no mean then, either.
 with scored as (
     select
         model,

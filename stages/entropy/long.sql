@@ -1,4 +1,4 @@
--- long: the models and data sets in which some sample was too long for its model to be scored.
+-- long: models and data sets with samples that are longer than the model's context window.
 select model, dataset, count(*) filter (where token_entropy is null) as long, count(*) as samples
 from entropy
 group by model, dataset

@@ -1,5 +1,5 @@
--- samples: the first completions of each problem with the question that they follow. Problems that have fewer, or
--- stopped before, are left out whole: their numbers could not be used.
+-- samples: the first $samples completions of each problem with its question. Problems with fewer are left out: their
+-- numbers could not be used.
 with enough as (
     select problem_id
     from verdicts

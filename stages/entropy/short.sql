@@ -1,4 +1,4 @@
--- short: the models and data sets in which some problem has fewer samples than entropies are measured on.
+-- short: models and data sets with problems that have fewer than $samples samples.
 with wanted as (
     select models.model, problems.dataset, problems.problem_id
     from (select unnest($models) as model) as models

@@ -1,6 +1,6 @@
--- coverage: of the correct samples of each model on each data set, how many are of a completion that was written only
--- once. By Good and Turing their share is the mass of correct completions not seen yet, among all correct ones; what
--- is left is how much of it the seen ones cover. The first samples tell: text is read, and there may be much of it.
+-- coverage: for each model and data set, how much of the correct mass the seen correct completions cover. The share of
+-- correct samples whose completion was written only once estimates the unseen part (Good-Turing); coverage is the rest.
+-- The first $samples suffice: this query reads texts, and there may be many.
 with written as (
     select model, dataset, problem_id, md5(text) as text, finish, count(*) as times
     from verdicts

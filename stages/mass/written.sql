@@ -1,5 +1,5 @@
--- written: the distinct correct completions of some models on a data set, each with its question; how often one of
--- these models wrote it, and when first.
+-- written: the distinct correct completions of the models $writers on a data set, each with its question, how often
+-- $model wrote it, and in which sample first.
 select
     problem_id,
     substr(md5(concat(finish = 'stop', ' ', text)), 1, 16) as completion,

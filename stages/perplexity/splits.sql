@@ -1,4 +1,4 @@
--- splits: the pairs whose models split a reference trace into different numbers of tokens.
+-- splits: pairs whose models tokenize a reference trace into different numbers of tokens.
 select distinct pairs.pair
 from pairs
 inner join perplexity as base on base.model = pairs.base

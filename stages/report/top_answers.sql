@@ -1,10 +1,11 @@
--- top_answers: the $most most frequent answers of each model to each problem, and in one row more (answer and correct
--- null) how many samples gave any other. The samples are those the run counts: the view `verdicts` ends at each model's
--- k. Answers of one class are one, shown as they are most often written, by whichever model; so a class has one name on
--- both sides. Output without an answer is a class of its own, and an answer without a class (imported) is its own class.
--- A class is correct where more than half of its scored samples are, and null where none was scored.
--- The verdicts are scanned once; what follows is of distinct answers. Of a long answer the first $longest characters
--- are kept: enough to show, and programs by the thousand fit in memory.
+-- top_answers: the $most most frequent answers of each model to each problem, and one more row (answer and correct are
+-- null) with the number of samples that gave any other. Only samples that the run counts: the view `verdicts` ends at
+-- each model's k. Answers of one class are one answer, shown in its most frequent spelling over all models, so that a
+-- class has one name for both models of a pair. Output without an answer is a class, and an answer without a class
+-- (imported) is its own class. A class is correct if more than half of its scored samples are, and null if none was
+-- scored.
+-- The verdicts are scanned once; the rest works on distinct answers. Answers are cut to $longest characters: enough to
+-- show, and thousands of programs fit in memory.
 with given as materialized (
     select
         model,

@@ -1,7 +1,7 @@
 """The embedded model: a Llama of 189k parameters in plain Hugging Face format.
 
-Any engine loads it: config.json, model.safetensors, tokenizer.json. The explicit head_dim of 32 is the
-smallest that vLLM's CPU attention takes.
+Every engine can load it: config.json, model.safetensors, tokenizer.json. The head_dim of 32 is the smallest that vLLM's
+CPU attention supports.
 """
 
 from __future__ import annotations
@@ -16,29 +16,23 @@ from tokenizers.processors import TemplateProcessing
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from transformers.utils import logging
 
-from stages.train.tasks import LARGEST, OPERATORS
+from leash.datasets.embedded_tasks import MAX_NUMBER, OPERATORS
 
-PAD, BOS, EOS, UNKNOWN = "<pad>", "<s>", "</s>", "<unk>"
-WORDS = ["compute", "make", "from", ":", *OPERATORS, "=", ",", "(", ")", "\\boxed{", "}"]
-VOCABULARY = [PAD, BOS, EOS, UNKNOWN, *map(str, range(LARGEST + 1)), *WORDS]
-CONTEXT = 128
+PAD, BOS, EOS, UNK = "<pad>", "<s>", "</s>", "<unk>"
+TASK_WORDS = ["compute", "make", "from", ":", *OPERATORS, "=", ",", "(", ")", "\\boxed{", "}"]
+VOCABULARY = [PAD, BOS, EOS, UNK, *map(str, range(MAX_NUMBER + 1)), *TASK_WORDS]
+CONTEXT_TOKENS = 128
 
 
 def new_tokenizer() -> PreTrainedTokenizerFast:
-    """Words between spaces, one token each; a prompt begins with BOS."""
+    """One token per word between spaces; a prompt begins with BOS."""
     ids = {word: i for i, word in enumerate(VOCABULARY)}
-    words = Tokenizer(WordLevel(ids, unk_token=UNKNOWN))
+    words = Tokenizer(WordLevel(ids, unk_token=UNK))
     words.pre_tokenizer = WhitespaceSplit()
     words.post_processor = TemplateProcessing(single=f"{BOS} $A", special_tokens=[(BOS, ids[BOS])])
-    return PreTrainedTokenizerFast(
-        tokenizer_object=words,
-        bos_token=BOS,
-        eos_token=EOS,
-        pad_token=PAD,
-        unk_token=UNKNOWN,
-        model_max_length=CONTEXT,
-        clean_up_tokenization_spaces=False,
-    )
+    special = {"bos_token": BOS, "eos_token": EOS, "pad_token": PAD, "unk_token": UNK}
+    options = {"model_max_length": CONTEXT_TOKENS, "clean_up_tokenization_spaces": False}
+    return PreTrainedTokenizerFast(tokenizer_object=words, **special, **options)
 
 
 def new_model(seed: int) -> LlamaForCausalLM:
@@ -52,7 +46,7 @@ def new_model(seed: int) -> LlamaForCausalLM:
             num_key_value_heads=2,
             head_dim=32,
             intermediate_size=192,
-            max_position_embeddings=CONTEXT,
+            max_position_embeddings=CONTEXT_TOKENS,
             tie_word_embeddings=True,
             bos_token_id=VOCABULARY.index(BOS),
             eos_token_id=VOCABULARY.index(EOS),
@@ -61,7 +55,7 @@ def new_model(seed: int) -> LlamaForCausalLM:
     )
 
 
-def save(model: LlamaForCausalLM, folder: Path) -> None:
+def save_model(model: LlamaForCausalLM, folder: Path) -> None:
     logging.disable_progress_bar()
     model.save_pretrained(folder)
     new_tokenizer().save_pretrained(folder)

@@ -18,15 +18,22 @@ import numpy as np
 import pyarrow as pa
 from result import tell
 
-from stages import categorize, fetch, params, sample, tables, verify
+from leash import database
+from leash.counting import metrics
+from leash.params import groups, loading
+from stages.categorize import stage as categorize
+from stages.fetch import stage
+from stages.sample import stage as sample
+from stages.verify import stage as verify
 
 ROOT = Path(__file__).parent.parent.parent
 MODELS, DATASETS, GOAL = ("base", "rlvr"), ("chain", "make"), 1.15
-RULES: dict[int, float | str] = {1: 0.0, 3: "auto"}  # stop after so many hits, for this epsilon
+# The number of hits after which sampling stops: the epsilon of that run.
+RULES: dict[int, float | str] = {1: 0.0, 3: "auto"}
 
 
 def main() -> None:
-    settings = params.load(ROOT / "params.yaml")
+    settings = loading.load(ROOT / "params.yaml")
     folder = Path(tempfile.mkdtemp())
     full = drawn(folder / "full", with_rule(settings, None))
     worst, fine = (0.0, 0.0, 0.0), True
@@ -56,7 +63,7 @@ def main() -> None:
     )
 
 
-def with_rule(settings: params.Params, stop_after: int | None, epsilon: float | str = 0.0) -> params.Params:
+def with_rule(settings: groups.Params, stop_after: int | None, epsilon: float | str = 0.0) -> groups.Params:
     catalogue = {
         m: settings.models[m].model_copy(update={"path": str(ROOT / "models" / "embedded" / m)}) for m in MODELS
     }
@@ -72,12 +79,12 @@ def with_rule(settings: params.Params, stop_after: int | None, epsilon: float | 
     )
 
 
-def drawn(folder: Path, settings: params.Params) -> dict[str, int]:
+def drawn(folder: Path, settings: groups.Params) -> dict[str, int]:
     """Sample and verify in a folder; return how many tokens each model has taken."""
     folder.mkdir()
     os.chdir(folder)
     for dataset in DATASETS:
-        fetch.run(settings, dataset)
+        stage.run(settings, dataset)
     tokens = {m: sum(sample.run(settings, m, dataset).tokens for dataset in DATASETS) for m in MODELS}
     for model in MODELS:
         for dataset in DATASETS:
@@ -85,7 +92,7 @@ def drawn(folder: Path, settings: params.Params) -> dict[str, int]:
     return tokens
 
 
-def oracle_tokens(folder: Path, settings: params.Params, model: str, h: int) -> int:
+def oracle_tokens(folder: Path, settings: groups.Params, model: str, h: int) -> int:
     os.chdir(folder)
     sql = """
         with hits as (
@@ -96,17 +103,17 @@ def oracle_tokens(folder: Path, settings: params.Params, model: str, h: int) -> 
         )
         select sum(tokens) from hits inner join completions using (model, dataset, problem_id, sample) where before < $h
     """
-    with tables.database(with_rule(settings, None)) as connection:
+    with database.open_database(with_rule(settings, None)) as connection:
         [(tokens,)] = connection.sql(sql, params={"model": model, "h": h}).fetchall()
     return int(tokens)
 
 
-def compared(folder: Path, settings: params.Params, h: int, epsilon: float | str) -> tuple[bool, bool]:
+def compared(folder: Path, settings: groups.Params, h: int, epsilon: float | str) -> tuple[bool, bool]:
     """Whether all categories are the full run's, and all points of the curves within their intervals of its."""
     os.chdir(folder / "full")
-    full = categorize.supported(with_rule(settings, None, epsilon))
+    full = categorize.compute_support(with_rule(settings, None, epsilon))
     os.chdir(folder / f"stop-{h}")
-    adaptive = categorize.supported(with_rule(settings, h, epsilon))
+    adaptive = categorize.compute_support(with_rule(settings, h, epsilon))
     same = full["category"].to_pylist() == adaptive["category"].to_pylist() and None not in full["category"].to_pylist()
     theirs, ours = per_problem(full), per_problem(adaptive)
     within = True
@@ -120,7 +127,7 @@ def per_problem(support: pa.Table) -> dict[tuple[str, int], list[float]]:
     """Each problem's pass@k by role and k: the curves of a support table in which every problem is a data set."""
     apart = support.set_column(support.schema.get_field_index("dataset"), "dataset", support["problem_id"])
     found: dict[tuple[str, int], list[float]] = {}
-    for row in categorize.pass_at_k(apart).to_pylist():
+    for row in metrics.compute_pass_at_k(apart).to_pylist():
         if row["dataset"] != "all":
             found.setdefault((row["role"], row["k"]), []).append(row["pass_at_k"])
     return found

@@ -10,12 +10,14 @@ from pathlib import Path
 
 from result import tell
 
-from stages import models, params
-from stages.fetch import embedded
-from stages.prompts import Prompt
-from stages.sample.engine import Decoding, Request
-from stages.sample.torch_engine import TorchEngine
-from stages.work import Crew, spread
+from leash import weights as models
+from leash.datasets import embedded
+from leash.engines.protocol import Decoding, Request
+from leash.engines.torch_engine import TorchEngine
+from leash.params import loading
+from leash.prompts import Prompt
+from leash.scheduler.run import run_units
+from leash.scheduler.units import WorkerPlan
 
 ROOT = Path(__file__).parent.parent.parent
 DECODING = Decoding(1.0, 1.0, 72)
@@ -24,7 +26,7 @@ LIMIT = 1e-5
 
 def engines(dtype: str) -> list[TorchEngine]:
     weights = models.Weights("base", str(ROOT / "models" / "embedded" / "base"), None, dtype)
-    return [TorchEngine(*models.load(weights), rows=rows) for rows in (2048, 300)]
+    return [TorchEngine(*models.load_model(weights), rows=rows) for rows in (2048, 300)]
 
 
 def differing(pair: list[TorchEngine], asked: list[Request]) -> tuple[int, int]:
@@ -35,17 +37,17 @@ def differing(pair: list[TorchEngine], asked: list[Request]) -> tuple[int, int]:
 
 def rate(dtype: str, asked: list[Request], workers: int) -> tuple[float, int]:
     units = [asked[i : i + 2] for i in range(0, len(asked), 2)]
-    found = [result for _, result in spread(units, partial(engines, dtype), differing, Crew(workers))]
+    found = [result for _, result in run_units(units, partial(engines, dtype), differing, WorkerPlan(workers))]
     total = sum(count for _, count in found)
     return sum(differ for differ, _ in found) / total, total
 
 
 def main() -> None:
-    chosen = params.load(ROOT / "params.yaml")
+    chosen = loading.load(ROOT / "params.yaml")
     asked = [
         Request(row["problem_id"], Prompt(row["question"]), range(1024), ("benchmark",))
         for name in ("chain", "make")
-        for row in embedded.problems(name, chosen.datasets[name])
+        for row in embedded.generate_problems(name, chosen.datasets[name])
     ]
     workers = chosen.run.workers
     (ours, total), (theirs, _) = rate("float64", asked, workers), rate("float32", asked, workers)

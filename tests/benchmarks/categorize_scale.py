@@ -32,8 +32,12 @@ import numpy as np
 import pyarrow as pa
 from result import tell
 
-from stages import categorize, params, tables
-from stages.seeds import stream
+from leash import tables
+from leash.counting import counts as categorize
+from leash.counting import metrics
+from leash.params import loading
+from leash.statistics.seeds import stream
+from stages.categorize import stage as stage_module
 
 # Problems of each data set, as many as those of the paper have, and Reasoning Gym's.
 MATH = {"aime24": 30, "aime25": 30, "amc23": 40, "math500": 500, "minerva": 272, "olympiad": 675}
@@ -136,26 +140,26 @@ def bare() -> None:
 
 
 def ours() -> None:
-    settings = params.load()
-    wanted = categorize.plan(settings)
-    with categorize.tallied(settings, [wanted]) as connection:
-        support = categorize.problems(connection, settings, wanted)
-        answers = categorize.answers(connection, settings)
+    settings = loading.load()
+    wanted = categorize.pair_plan(settings)
+    with categorize.open_tallies(settings, [wanted]) as connection:
+        support = stage_module.problem_support(connection, settings, wanted)
+        answers = stage_module.unit_support(connection, settings, "answer")
     for rows, unit in ((support, "problem"), (answers, "answer")):
-        tables.write(tables.support_path("rlvr", unit), rows, tables.SUPPORT)
-        categorize.metrics(rows)
-    categorize.pass_at_k(support)
+        tables.write(tables.support_path("rlvr", unit), rows, tables.SUPPORT_SCHEMA)
+        metrics.compute_metrics(rows)
+    metrics.compute_pass_at_k(support)
 
 
 def stage() -> None:
-    assert categorize.run(params.load()) == []
+    assert stage_module.run(loading.load()) == []
 
 
 def through_pandas() -> None:
     import pandas as pd
     from scipy.special import gammaln
 
-    settings = params.load()
+    settings = loading.load()
     counts = []
     for model in MODELS:
         for dataset in SIZES:
@@ -193,7 +197,11 @@ def written(folder: Path, k: int) -> tuple[int, int]:
     for dataset, size in SIZES.items():
         about = {"dataset": dataset, "question": "?", "gold": ["0"], "grader": "exact", "images": None, "meta": "{}"}
         problems = [{**about, "problem_id": f"{dataset}-{i:04d}"} for i in range(size)]
-        tables.write(tables.problems_path(dataset), tables.table(problems, tables.PROBLEMS), tables.PROBLEMS)
+        tables.write(
+            tables.problems_path(dataset),
+            tables.table_from_rows(problems, tables.PROBLEMS_SCHEMA),
+            tables.PROBLEMS_SCHEMA,
+        )
         for model in MODELS:
             files += shards(model, dataset, size, k)
     os.chdir(back)
@@ -219,7 +227,7 @@ def shards(model: str, dataset: str, size: int, k: int) -> int:
     begins = range(0, whole.num_rows, SHARD)
     for begin in begins:
         place = tables.verdicts_folder(model, dataset) / f"{begin:010d}.parquet"
-        tables.write(place, whole.slice(begin, SHARD), tables.VERDICTS)
+        tables.write(place, whole.slice(begin, SHARD), tables.VERDICTS_SCHEMA)
     return len(begins)
 
 
@@ -243,7 +251,7 @@ def verdicts(drawn: np.random.Generator, problem: str, number: int, k: int) -> p
             "score": right.astype(float),
             "status": pa.array(["ok"]).take(pa.array(np.zeros(k, dtype=np.int32))),
         },
-        schema=tables.VERDICTS,
+        schema=tables.VERDICTS_SCHEMA,
     )
 
 

@@ -22,14 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 from result import tell
 
-from stages.categorize.aggregates import Group, aggregates
-from stages.categorize.analysis import analysis
-from stages.categorize.counts import ROLES, Counts
-from stages.categorize.statistics.columns import of_model
-from stages.categorize.statistics.curves import overtakes
-from stages.categorize.statistics.ratios import RATIOS, ratios
-from stages.categorize.statistics.resampling import Settings
-from stages.categorize.statistics.tilt import tilt
+from leash.statistics.analysis import analyze_counts
+from leash.statistics.bootstrap import ProblemGroup, compute_aggregates
+from leash.statistics.contributions import model_contributions
+from leash.statistics.counts import ROLES, Counts
+from leash.statistics.crossing import crossing_k
+from leash.statistics.odds_ratio import fit_tilt
+from leash.statistics.ratios import RATIO_NAMES, compute_ratios
+from leash.statistics.resampling import AnalysisSettings
 
 Reals = NDArray[np.float64]
 PROBLEMS, K, EPSILON, LEVEL = 300, 128, 0.05, 0.95
@@ -63,11 +63,11 @@ def truths(drawn: np.random.Generator) -> dict[str, float]:
         found |= {f"pass@{k} {role}": curves[role][i] for role in ROLES}
         found[f"difference at {k}"] = curves["rlvr"][i] - curves["base"][i]
     found |= {f"avg {role}": p.mean() for role, p in masses.items()}
-    found["crossing"] = float(overtakes(KS, curves["rlvr"], curves["base"]))
+    found["crossing"] = float(crossing_k(KS, curves["rlvr"], curves["base"]))
     for label, least in (("epsilon 0", 0), (f"epsilon {EPSILON}", int(EPSILON * K))):
         b, r = (_above(p, least) for p in (base, rlvr))
-        whole = ratios((b * r).mean(), ((1 - b) * r).mean(), (b * (1 - r)).mean())
-        found |= {f"{name} {label}": float(whole[name]) for name in RATIOS}
+        whole = compute_ratios((b * r).mean(), ((1 - b) * r).mean(), (b * (1 - r)).mean())
+        found |= {f"{name} {label}": float(whole[name]) for name in RATIO_NAMES}
     return found
 
 
@@ -87,16 +87,16 @@ def said(values: Mapping[str, Any]) -> dict[str, Any]:
         found[f"difference at {k}"] = values["difference"][k]
     found |= {f"avg {role}": values["avg_at_n"][role] for role in ROLES}
     for label, name in ((f"epsilon {EPSILON}", "chosen"), ("epsilon 0", "any")):
-        found |= {f"{ratio} {label}": values[name][ratio] for ratio in RATIOS}
+        found |= {f"{ratio} {label}": values[name][ratio] for ratio in RATIO_NAMES}
     return found
 
 
-def with_replacement(group: Group, drawn: np.random.Generator) -> dict[str, tuple[float, float]]:
+def with_replacement(group: ProblemGroup, drawn: np.random.Generator) -> dict[str, tuple[float, float]]:
     """The usual bootstrap's intervals of the same aggregates."""
     size = len(group.counts)
-    columns = group.layout.of_pair(*(of_model(group.models[role], group.asked) for role in ROLES))
+    columns = group.layout.of_pair(*(model_contributions(group.models[role], group.spec) for role in ROLES))
     times = drawn.multinomial(size, np.full(size, 1 / size), size=group.settings.resamples)
-    draws = said(aggregates(times @ columns, np.full(len(times), float(size)), group))
+    draws = said(compute_aggregates(times @ columns, np.full(len(times), float(size)), group))
     tail = (1 - LEVEL) / 2
     return {name: tuple(np.nanquantile(values, [tail, 1 - tail])) for name, values in draws.items()}
 
@@ -109,7 +109,7 @@ def coverage(trials: int) -> dict[str, Reals]:
     held = {name: np.zeros(3) for name in truth}
     for trial in range(trials):
         counts = counted(drawn, *population(drawn, PROBLEMS), K, EPSILON)
-        group = Group(counts, Settings(confidence=LEVEL, resamples=600, seed=trial))
+        group = ProblemGroup(counts, AnalysisSettings(confidence=LEVEL, resamples=600, seed=trial))
         ours = said(group.values) | {"crossing": group.values["crossing"]}
         usual = with_replacement(group, drawn)
         for name, one in ours.items():
@@ -126,7 +126,7 @@ def tilt_coverage(trials: int, factor: float = 2.0) -> tuple[float, float]:
         base, _ = population(drawn, PROBLEMS)
         odds = factor * base / (1 - base)
         counts = counted(drawn, base, odds / (1 + odds), K)
-        found = tilt(counts.n_base, counts.c_base, counts.n_rlvr, counts.c_rlvr, LEVEL)
+        found = fit_tilt(counts.n_base, counts.c_base, counts.n_rlvr, counts.c_rlvr, LEVEL)
         assert found is not None
         held += [low <= factor <= high for _, low, high in (found.pooled, found.conditional)]
     return float(held[0] / trials), float(held[1] / trials)
@@ -138,7 +138,7 @@ def false_calls(trials: int) -> tuple[float, float]:
     called = np.zeros(2)
     for _ in range(trials):
         base = drawn.beta(0.15, 2, 500)
-        found = analysis(counted(drawn, base, base, 1024), Settings(resamples=10))
+        found = analyze_counts(counted(drawn, base, base, 1024), AnalysisSettings(resamples=10))
         called += [found["categories"]["E"] + found["categories"]["S"], found["tested"]["E"] + found["tested"]["S"]]
     return float(called[0] / trials / 500), float(called[1] / trials / 500)
 
@@ -152,7 +152,7 @@ def planted(trials: int) -> int:
         base[:10] = 0
         rlvr = base.copy()
         rlvr[:10] = 0.05
-        found = analysis(counted(drawn, base, rlvr, 1024), Settings(resamples=10))
+        found = analyze_counts(counted(drawn, base, rlvr, 1024), AnalysisSettings(resamples=10))
         fewest = min(fewest, found["tested"]["E"])
     return fewest
 

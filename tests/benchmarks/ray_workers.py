@@ -15,12 +15,14 @@ from pathlib import Path
 
 from result import tell
 
-from stages import params, seeds
-from stages.prompts import Prompt
-from stages.sample import complete, decoding, engines
-from stages.sample.engine import Request
-from stages.train import tasks
-from stages.work import spread
+from leash.datasets import embedded_tasks
+from leash.engines import selection
+from leash.engines.protocol import Request
+from leash.params import loading
+from leash.prompts import Prompt
+from leash.sampling.sampler import decoding_from_params, generate_completions
+from leash.scheduler.run import run_units
+from leash.statistics import seeds
 
 ROOT = Path(__file__).parent.parent.parent
 UNITS, ROWS, TURNS, GOAL = 24, 1024, 3, 1.7
@@ -38,7 +40,7 @@ def main() -> None:
 
 
 def speed(workers: int) -> float:
-    settings = params.load(ROOT / "params.yaml")
+    settings = loading.load(ROOT / "params.yaml")
     model = settings.models["rlvr"].model_copy(update={"path": str(ROOT / "models" / "embedded" / "rlvr")})
     settings = settings.model_copy(
         update={
@@ -46,15 +48,22 @@ def speed(workers: int) -> float:
             "models": {"rlvr": model},
         }
     )
-    kind = engines.kind_of(settings, "rlvr")
-    act = partial(complete, decoding=decoding(settings.sample))
+    kind = selection.build_engine_spec(settings, "rlvr")
+    act = partial(generate_completions, decoding=decoding_from_params(settings.sample))
     rng = seeds.stream("benchmark", "ray")
     units = [
-        [Request(f"p{i}", Prompt(tasks.draw(rng, "make", 6, held_out=True).prompt), range(ROWS), ("benchmark",))]
+        [
+            Request(
+                f"p{i}",
+                Prompt(embedded_tasks.draw_problem(rng, "make", 6, held_out=True).prompt),
+                range(ROWS),
+                ("benchmark",),
+            )
+        ]
         for i in range(UNITS)
     ]
     counted, began = 0, 0.0
-    for number, (_, completions) in enumerate(spread(units, kind.make, act, kind.crew)):
+    for number, (_, completions) in enumerate(run_units(units, kind.make, act, kind.plan)):
         if number < 2 * workers:  # by now every worker has returned one: they take turns
             began = time.perf_counter()
         else:

@@ -23,17 +23,18 @@ import torch
 from result import tell
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from stages import models, seeds
-from stages.scoring import Reading
-from stages.scoring.scorer import Scorer
+from leash import weights
+from leash.scoring.torch_scorer import Scorer
+from leash.scoring.traces import ScoringSpec
+from leash.statistics import seeds
 
 ROOT = Path(__file__).parent.parent.parent
 VOCABULARY, WHOLE, PART, TURNS = 151_936, 32_768, 8_192, 3
 LEAST_SAVING, MOST_TIME = 10.0, 1.2
 READINGS = {
-    "nll": Reading(),
-    "entropies": Reading(entropies=True),
-    "decoding": Reading(entropies=True, temperature=0.6, top_p=0.95),
+    "nll": ScoringSpec(),
+    "entropies": ScoringSpec(entropies=True),
+    "decoding": ScoringSpec(entropies=True, temperature=0.6, top_p=0.95),
 }
 
 
@@ -94,8 +95,8 @@ def measure(way: str, length: int) -> tuple[float, float]:
         )
     ).eval()
     tokens = seeds.stream("benchmark", "scorer", "tokens").integers(VOCABULARY, size=length).tolist()
-    tokenizer = models.load_tokenizer(
-        models.Weights("base", str(ROOT / "models" / "embedded" / "base"), None, "float32")
+    tokenizer = weights.load_tokenizer(
+        weights.Weights("base", str(ROOT / "models" / "embedded" / "base"), None, "float32")
     )
     scorer = Scorer(model, tokenizer)
     one_pass(way, scorer, tokens[:64])

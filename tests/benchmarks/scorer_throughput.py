@@ -20,11 +20,12 @@ from pathlib import Path
 import torch
 from result import tell
 
-from stages import models, seeds
-from stages.prompts import Prompt
-from stages.scoring import Trace
-from stages.scoring.scorer import Scorer, rows_of
-from stages.train import tasks
+from leash import weights
+from leash.datasets import embedded_tasks
+from leash.prompts import Prompt
+from leash.scoring.torch_scorer import Scorer, tokenize_traces
+from leash.scoring.traces import Trace
+from leash.statistics import seeds
 
 ROOT = Path(__file__).parent.parent.parent
 TRACES, UNIT, TURNS, GOAL = 4096, 1024, 3, 3.0
@@ -33,9 +34,10 @@ KINDS = [("chain", 5), ("chain", 8), ("make", 3), ("make", 5), ("make", 8)]
 
 def traces(worked: bool) -> list[Trace]:
     rng = seeds.stream("benchmark", "scorer throughput")
-    problems = [tasks.draw(rng, *KINDS[i % len(KINDS)], held_out=True) for i in range(TRACES)]
+    problems = [embedded_tasks.draw_problem(rng, *KINDS[i % len(KINDS)], held_out=True) for i in range(TRACES)]
     texts = [
-        tasks.solution(rng, problem, worked=worked or i % 2 == 0, slip=False) for i, problem in enumerate(problems)
+        embedded_tasks.write_solution(rng, problem, worked=worked or i % 2 == 0, slip=False)
+        for i, problem in enumerate(problems)
     ]
     return [Trace(Prompt(problem.prompt), text, ended=True) for problem, text in zip(problems, texts, strict=True)]
 
@@ -48,14 +50,16 @@ def ours(scorer: Scorer, wanted: list[Trace]) -> list[float]:
 def one_at_a_time(scorer: Scorer, wanted: list[Trace]) -> list[float]:
     found = []
     for trace in wanted:
-        [(asked, told)] = rows_of([trace], scorer.tokenizer)
+        [(asked, told)] = tokenize_traces([trace], scorer.tokenizer)
         logits = scorer.model(input_ids=torch.tensor([asked + told]), use_cache=False).logits[0, len(asked) - 1 : -1]
         found.append(-float(logits.log_softmax(-1).gather(1, torch.tensor(told)[:, None]).sum()))
     return found
 
 
 def main() -> None:
-    scorer = Scorer(*models.load(models.Weights("base", str(ROOT / "models" / "embedded" / "base"), None, "float32")))
+    scorer = Scorer(
+        *weights.load_model(weights.Weights("base", str(ROOT / "models" / "embedded" / "base"), None, "float32"))
+    )
     wanted = traces("--worked" in sys.argv)
     sides: dict[str, Callable[[Scorer, list[Trace]], list[float]]] = {"ours": ours, "theirs": one_at_a_time}
     for side in sides.values():

@@ -14,11 +14,12 @@ from pathlib import Path
 import torch
 from result import tell
 
-from stages import models, seeds
-from stages.prompts import Prompt
-from stages.sample.engine import Decoding, Request
-from stages.sample.torch_engine import TorchEngine
-from stages.train import tasks
+from leash import weights as models
+from leash.datasets import embedded_tasks
+from leash.engines.protocol import Decoding, Request
+from leash.engines.torch_engine import TorchEngine
+from leash.prompts import Prompt
+from leash.statistics import seeds
 
 ROOT = Path(__file__).parent.parent.parent
 SAMPLES, TOKENS, GOAL = 1024, 72, 3.0
@@ -53,11 +54,14 @@ def theirs(model: torch.nn.Module, tokenizer: object, prompts: list[str]) -> tup
 
 def main() -> None:
     rng = seeds.stream("benchmark")
-    units = [[tasks.draw(rng, *kind, held_out=True).prompt for _ in range(2)] for kind in KINDS]
+    units = [[embedded_tasks.draw_problem(rng, *kind, held_out=True).prompt for _ in range(2)] for kind in KINDS]
     totals = {"ours": [0, 0.0], "theirs": [0, 0.0]}
     for name in ("base", "rlvr"):
         weights = models.Weights(name, str(ROOT / "models" / "embedded" / name), None, "float32")
-        engine, (plain, tokenizer) = TorchEngine(*models.load(weights), rows=2 * SAMPLES), models.load(weights)
+        engine, (plain, tokenizer) = (
+            TorchEngine(*models.load_model(weights), rows=2 * SAMPLES),
+            models.load_model(weights),
+        )
         ours(engine, units[0])
         theirs(plain, tokenizer, units[0])
         for prompts in units:

@@ -25,8 +25,10 @@ from typing import Any
 import numpy as np
 from result import tell
 
-from stages import params as parameters
-from stages import seeds, tables, verify
+from leash import tables
+from leash.params import groups, loading
+from leash.statistics import seeds
+from stages.verify import stage
 
 ROOT = Path(__file__).parent.parent.parent
 RECORDED = "llama3b_k50_step400.jsonl.gz"
@@ -98,9 +100,9 @@ def plain_loop(few: Sequence[tuple[str, str]]) -> list[bool]:
 
 
 @contextmanager
-def project(problems: Problems) -> Iterator[parameters.Params]:
+def project(problems: Problems) -> Iterator[groups.Params]:
     """A folder with the problems and completions, as the working directory."""
-    settings = parameters.load(ROOT / "params.yaml")
+    settings = loading.load(ROOT / "params.yaml")
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
@@ -114,7 +116,9 @@ def project(problems: Problems) -> Iterator[parameters.Params]:
 def write(problems: Problems) -> None:
     about = {"dataset": "chain", "question": "?", "grader": "math", "images": None, "meta": "{}"}
     rows = [{**about, "problem_id": _name(i), "gold": [gold]} for i, (gold, _) in enumerate(problems)]
-    tables.write(tables.problems_path("chain"), tables.table(rows, tables.PROBLEMS), tables.PROBLEMS)
+    tables.write(
+        tables.problems_path("chain"), tables.table_from_rows(rows, tables.PROBLEMS_SCHEMA), tables.PROBLEMS_SCHEMA
+    )
     completion = {"tokens": 1, "finish": "stop", "logprob": None}
     samples = [
         {**completion, "problem_id": _name(i), "sample": sample, "text": text}
@@ -122,27 +126,27 @@ def write(problems: Problems) -> None:
         for sample, text in enumerate(texts)
     ]
     for number, begin in enumerate(range(0, len(samples), SHARD)):
-        shard = tables.table(samples[begin : begin + SHARD], tables.COMPLETIONS)
+        shard = tables.table_from_rows(samples[begin : begin + SHARD], tables.COMPLETIONS_SCHEMA)
         place = tables.completions_folder("base", "chain") / f"{number:04}.parquet"
-        tables.write(place, shard, tables.COMPLETIONS)
+        tables.write(place, shard, tables.COMPLETIONS_SCHEMA)
 
 
 def _name(number: int) -> str:
     return f"p{number:06}"
 
 
-def seconds_of_stage(settings: parameters.Params) -> float:
+def seconds_of_stage(settings: groups.Params) -> float:
     for shard in tables.shards(tables.verdicts_folder("base", "chain")):
         shard.unlink()
     began = time.perf_counter()
-    verify.run(settings, "base", "chain")
+    stage.run(settings, "base", "chain")
     return time.perf_counter() - began
 
 
 def correct() -> list[bool]:
     """The verdicts in the order of problems and samples."""
     shards = tables.shards(tables.verdicts_folder("base", "chain"))
-    return [row["correct"] is True for s in shards for row in tables.read(s, tables.VERDICTS, "").to_pylist()]
+    return [row["correct"] is True for s in shards for row in tables.read(s, tables.VERDICTS_SCHEMA, "").to_pylist()]
 
 
 if __name__ == "__main__":

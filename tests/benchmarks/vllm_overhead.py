@@ -31,18 +31,23 @@ ENVIRONMENT = {
 }
 os.environ |= ENVIRONMENT
 
-from stages import fetch, models, params, prompts, sample, verify  # noqa: E402
-from stages.sample import engines  # noqa: E402
-from stages.sample.engine import Request  # noqa: E402
+from leash import problems, prompts  # noqa: E402
+from leash import weights as models  # noqa: E402
+from leash.engines import selection  # noqa: E402
+from leash.engines.protocol import Request  # noqa: E402
+from leash.params import groups, loading  # noqa: E402
+from leash.sampling import sampler  # noqa: E402
+from stages.fetch import stage  # noqa: E402
+from stages.sample import stage as sample  # noqa: E402
 
 ROOT = Path(__file__).parent.parent.parent
 DATASET, SAMPLES, TURNS = "chain", 96, 5  # samples of each of 48 problems in a turn
 
 
 def main() -> None:
-    settings = adapted(params.load(ROOT / "params.yaml"))
+    settings = adapted(loading.load(ROOT / "params.yaml"))
     os.chdir(tempfile.mkdtemp())
-    fetch.run(settings, DATASET)
+    stage.run(settings, DATASET)
     bare = new_bare(settings)
     sides: dict[str, Callable[[range], int]] = {
         "stage": new_stage(settings),
@@ -69,7 +74,7 @@ def main() -> None:
     )
 
 
-def adapted(settings: params.Params) -> params.Params:
+def adapted(settings: groups.Params) -> groups.Params:
     base = settings.models["base"].model_copy(
         update={"path": str(ROOT / "models" / "embedded" / "base"), "dtype": "float32"}
     )
@@ -78,19 +83,23 @@ def adapted(settings: params.Params) -> params.Params:
     return settings.model_copy(update={"models": settings.models | {"base": base}, "sample": drawn})
 
 
-def new_stage(settings: params.Params) -> Callable[[range], int]:
+def new_stage(settings: groups.Params) -> Callable[[range], int]:
     """The stage as it is, but for the engine, which is there already; each turn goes on where the last one ended."""
-    kind = engines.kind_of(settings, "base")
+    kind = selection.build_engine_spec(settings, "base")
     engine = kind.make()
     ready = replace(kind, make=lambda: engine)
-    sample.engines.kind_of = lambda *_: ready
+    selection.build_engine_spec = lambda *_: ready
     return lambda samples: sample.run(settings, "base", DATASET, pilot=samples.stop).tokens
 
 
-def new_bare(settings: params.Params) -> Callable[..., int]:
+def new_bare(settings: groups.Params) -> Callable[..., int]:
     from vllm import LLM, SamplingParams
 
-    weights, vllm, decoding = models.weights(settings, "base"), settings.sample.vllm, sample.decoding(settings.sample)
+    weights, vllm, decoding = (
+        models.find_weights(settings, "base"),
+        settings.sample.vllm,
+        sampler.decoding_from_params(settings.sample),
+    )
     sizes = {"max_model_len": vllm.max_model_len, "max_num_seqs": vllm.max_num_seqs}
     llm = LLM(weights.source, dtype=weights.dtype, enforce_eager=vllm.eager, **sizes)
     name = (settings.sample.seed, "base", DATASET)
@@ -98,7 +107,7 @@ def new_bare(settings: params.Params) -> Callable[..., int]:
     def generate(samples: range, seeds: bool = True) -> int:
         asked: list[str] = []
         wanted: list[Any] = []
-        for problem, row in verify.problems_of(DATASET).items():
+        for problem, row in problems.load_problems(DATASET).items():
             request = Request(problem, prompts.Prompt(row["question"]), samples, name)
             for number in samples:
                 asked.append(row["question"])

@@ -50,7 +50,7 @@ def asked(**changes: dict[str, Any]) -> dict[str, Any]:
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The project's pipeline, code and weights, as git has them, in a repo of its own. Tests work in copies of it."""
     folder = tmp_path_factory.mktemp("prepared")
-    parts = ("dvc.yaml", "dvc.lock", "stages", "models", "traces", ".dvc", ".dvcignore", ".gitignore")
+    parts = ("dvc.yaml", "dvc.lock", "leash", "stages", "models", "traces", ".dvc", ".dvcignore", ".gitignore")
     files = shell("git", "ls-files", *parts, cwd=ROOT)
     for name in files.splitlines():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

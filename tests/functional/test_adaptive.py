@@ -1,4 +1,4 @@
-"""A run that stops early, stage after stage, beside the run that draws everything."""
+"""An adaptive run through all stages, compared with a run that draws everything."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.functional.test_dag import rows
 
 COUNTS = ("k", "epsilon", "P", "E", "S", "O", "SRR", "NDR", "SDS", "NSCR")
 ENTROPIES = [f"{role}_{name}" for role in ("base", "rlvr") for name in ("token_entropy", "answer_entropy")]
-Found = tuple[dict[str, Any], list[dict[str, Any]]]
+MetricsAndRows = tuple[dict[str, Any], list[dict[str, Any]]]
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Found]:
-    """Runs every stage in a folder, with what is there already; gives the metrics and the completions."""
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., MetricsAndRows]:
+    """A function that runs every stage in a folder and returns the metrics and the completions."""
 
-    def run(name: str, **changes: Any) -> Found:
+    def run(name: str, **changes: Any) -> MetricsAndRows:
         folder = tmp_path / name
         folder.mkdir(exist_ok=True)
         monkeypatch.chdir(folder)
@@ -37,8 +37,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Found]
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_an_adaptive_run_sorts_problems_as_the_full_one_does(run: Callable[..., Found]) -> None:
-    """One hit decides at epsilon 0. Entropies are there once every problem has the samples they are measured on."""
+def test_an_adaptive_run_gives_the_same_categories_as_the_full_one(run: Callable[..., MetricsAndRows]) -> None:
+    """At epsilon 0 one hit decides. Entropies exist if `floor` gives every problem the samples they need."""
     full, everything = run("full")
     early, drawn = run("early", stop_after=1)
     assert {name: early[name] for name in COUNTS} == {name: full[name] for name in COUNTS}

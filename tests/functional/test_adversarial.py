@@ -1,4 +1,4 @@
-"""A thousand answers made to hurt: none hangs or kills the run, memory stays bounded, every one ends in a status."""
+"""A thousand hostile answers: none hangs or kills the run, memory stays bounded, and each gets a status."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from typing import Any, Literal
 
 import pytest
 
-from stages.verify import graders
-from stages.verify.graders import Asked, Grade
-from stages.verify.grading import Answers, Numbered
-from stages.verify.pool import Pool
+from leash.grading.grade_answers import AnswerGradingJob, NumberedRequest
+from leash.grading.graders import registry
+from leash.grading.graders.types import Grade, GradeRequest
+from leash.grading.worker_pool import Pool
 
 TIMEOUT, MEMORY = 2, 512
 GOLD = ("17", r"\frac{3}{7}", "(1, 2)", r"x^2+1")
 
-# Each makes a text from a number from 1 to 50; larger is worse.
-KINDS: dict[str, Callable[[int], str]] = {
+# Each function makes a text from a number between 1 and 50. Larger numbers are worse.
+ATTACKS: dict[str, Callable[[int], str]] = {
     "power tower": lambda n: "^{".join(["9"] * (n + 2)) + "}" * (n + 1),
     "tower without braces": lambda n: "^".join(["10"] * (n + 2)),
     "python tower": lambda n: "**".join(["10"] * (n + 2)),
@@ -65,56 +65,54 @@ KINDS: dict[str, Callable[[int], str]] = {
     "intervals": lambda n: "[0,1)\\cup" * 20 * n + "(1,2]",
     "units": lambda n: rf"18 \text{{ m}}^{{{10**n}}}",
 }
-ANSWERS = [make(number) for make in KINDS.values() for number in range(1, 51, 2)]
+ANSWERS = [make(number) for make in ATTACKS.values() for number in range(1, 51, 2)]
 
 
 @cache
 def memory_before() -> int:
+    """The peak at the first call in this process, before it graded anything."""
     return memory_ever_held()
 
 
 def memory_ever_held() -> int:
-    """In MB."""
+    """The peak memory of this process, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
-class Measured(Answers):
-    """Grading that also says by how much the memory of its worker has ever grown, in MB."""
+class Measured(AnswerGradingJob):
+    """Grading that also returns by how many MB the peak memory of its worker has grown."""
 
-    def done(self, item: Numbered) -> Any:
+    def run(self, item: NumberedRequest) -> Any:
         before = memory_before()
-        return super().done(item), memory_ever_held() - before
+        return super().run(item), memory_ever_held() - before
 
-    def failed(self, item: Numbered, status: Literal["timeout", "error"]) -> Any:
-        return super().failed(item, status), 0
-
-
-def test_there_are_a_thousand() -> None:
-    assert len(ANSWERS) == 1000
+    def failure_result(self, item: NumberedRequest, status: Literal["timeout", "error"]) -> Any:
+        return super().failure_result(item, status), 0
 
 
 @pytest.fixture(scope="module")
-def found() -> list[tuple[Asked, Grade, int]]:
-    asked = [Asked("p", a, (GOLD[i % 4],), {}, "math") for i, a in enumerate(ANSWERS)]
-    limits: dict[str, Any] = {"timeout": TIMEOUT, "memory": MEMORY, "preload": graders.heavy(["math"])}
-    pool: Pool[Numbered, Any] = Pool(Measured(), workers=2, **limits)
+def results() -> list[tuple[GradeRequest, Grade, int]]:
+    requests = [GradeRequest("p", answer, (GOLD[i % 4],), {}, "math") for i, answer in enumerate(ANSWERS)]
+    limits: dict[str, Any] = {"timeout": TIMEOUT, "memory": MEMORY, "preload": registry.slow_imports(["math"])}
+    pool: Pool[NumberedRequest, Any] = Pool(Measured(), workers=2, **limits)
     with pool:
-        return [(one, grade, grown) for (_, one), (grade, grown) in pool.results(enumerate(asked))]
+        return [(request, grade, grown) for (_, request), (grade, grown) in pool.results(enumerate(requests))]
 
 
-def test_every_answer_ends_in_a_status_and_none_is_right(found: list[tuple[Asked, Grade, int]]) -> None:
-    assert Counter(one.answer for one, _, _ in found) == Counter(ANSWERS)
-    assert {grade["status"] for _, grade, _ in found} <= {"ok", "timeout", "error"}
-    assert [(one.answer[:80], one.gold) for one, grade, _ in found if grade["correct"]] == []
-    assert all((grade["correct"] is None) == (grade["status"] != "ok") for _, grade, _ in found)
+def test_every_answer_gets_a_status_and_none_is_correct(results: list[tuple[GradeRequest, Grade, int]]) -> None:
+    assert len(results) == 1000
+    assert Counter(request.answer for request, _, _ in results) == Counter(ANSWERS)
+    assert {grade["status"] for _, grade, _ in results} <= {"ok", "timeout", "error"}
+    assert [(request.answer[:80], request.gold) for request, grade, _ in results if grade["correct"]] == []
+    assert all((grade["correct"] is None) == (grade["status"] != "ok") for _, grade, _ in results)
 
 
-def test_memory_stays_bounded(found: list[tuple[Asked, Grade, int]]) -> None:
-    assert 0 < max(grown for _, _, grown in found) <= MEMORY
+def test_memory_stays_bounded(results: list[tuple[GradeRequest, Grade, int]]) -> None:
+    assert 0 < max(grown for _, _, grown in results) <= MEMORY
 
 
-def test_leash_grade_survives_them_in_order(tmp_path: Path) -> None:
-    """Five of each kind."""
+def test_leash_grade_survives_them_and_keeps_the_order(tmp_path: Path) -> None:
+    """Five of each attack."""
     rows = [{"gold": GOLD[i % 4], "text": f"\\boxed{{{a}}}", "i": i} for i, a in enumerate(ANSWERS[::5])]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     command = [sys.executable, "-m", "stages.cli", "grade", str(tmp_path / "rows.jsonl"), "--timeout", str(TIMEOUT)]

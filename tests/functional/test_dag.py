@@ -16,8 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stages import fetch, sample, verify
-from stages.params import Params
+from leash.params.groups import Params
+from stages.fetch import stage
+from stages.sample import stage as sample
+from stages.verify import stage as verify
 from tests import made
 from tests.conftest import ROOT, small, write_params
 from tests.functional.conftest import asked, ran, shell
@@ -60,10 +62,11 @@ def test_a_second_run_does_nothing(repo: Path) -> None:
 @pytest.mark.parametrize("check", CHECKS, ids=lambda path: path.stem)
 def test_data(repo: Path, check: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each check is a query over the tables that must return no row."""
-    from stages import params, tables
+    from leash import database
+    from leash.params import loading
 
     monkeypatch.chdir(repo)
-    assert tables.query(tables.database(params.load()), check).to_pylist() == []
+    assert database.query(database.open_database(loading.load()), check).to_pylist() == []
 
 
 def test_report_is_complete(repo: Path) -> None:
@@ -129,7 +132,7 @@ def test_the_number_of_processes_changes_nothing(repo: Path, project: Params) ->
         "sample": {"k": 16, "batch": 50},
     }
     params = write_params(Path(), small(pairs={"same": {"base": "base", "rlvr": "base"}}, **changes))
-    fetch.run(params, "make")
+    stage.run(params, "make")
     sample.run(params, "base", "make")
     verify.run(params, "base", "make")
     place = Path("data") / "verdicts" / "base" / "make"

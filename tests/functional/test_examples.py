@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from stages import params as parameters
+from leash.params import loading
 from tests.conftest import ROOT, write_params, yaml
 from tests.functional.conftest import shell
 from tests.functional.test_import import write as write_completions
 from tests.hub import Hub
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "traces" / "README.md"]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 EXAMPLES = [(page, text) for page in PAGES for text in BLOCK.findall(page.read_text(encoding="utf-8"))]
 COMPLETE = [text for _, text in EXAMPLES if "models" in (yaml.load(text).get("run") or {})]
@@ -43,14 +43,16 @@ def merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_there_are_examples() -> None:
-    assert len(COMPLETE) == 2
+    """The README has one's own pair, and so has its page, in the same words."""
+    assert len(COMPLETE) == 3
+    assert len(set(COMPLETE)) == 2
     assert len(EXAMPLES) > len(COMPLETE)
 
 
 def test_the_example_of_ones_own_pair_runs_to_a_report(
     prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (text,) = [text for text in COMPLETE if "hub:" in text]
+    (text,) = {text for text in COMPLETE if "hub:" in text}
     folder = tmp_path / "leash"
     shutil.copytree(prepared, folder, symlinks=True)
     checkpoint(folder / "checkpoints" / "step-500", "rlvr")
@@ -73,7 +75,7 @@ def test_the_example_of_ones_own_pair_runs_to_a_report(
 def test_the_example_of_imported_completions_runs_to_a_report(prepared: Path, tmp_path: Path) -> None:
     """With the import commands of the page; the file that the second of them prints is a complete one, too."""
     (text,) = [text for text in COMPLETE if "engine: import" in text]
-    imports = re.findall(r"^leash import .*?(?=\s+#|$)", (ROOT / "README.md").read_text(), re.MULTILINE)
+    imports = re.findall(r"^leash import .*?(?=\s+#|$)", (ROOT / "docs" / "import.md").read_text(), re.MULTILINE)
     folder = tmp_path / "leash"
     shutil.copytree(prepared, folder, symlinks=True)
     for place, hits in (("out/base", (3, 1, 0, 0)), ("out/rl", (4, 0, 2, 0))):
@@ -87,7 +89,7 @@ def test_the_example_of_imported_completions_runs_to_a_report(prepared: Path, tm
     assert printed
     (folder / "printed.yaml").write_text(printed[0])
     (folder / "params.yaml").write_text(text)
-    ours, theirs = (parameters.load(folder / name) for name in ("params.yaml", "printed.yaml"))
+    ours, theirs = (loading.load(folder / name) for name in ("params.yaml", "printed.yaml"))
     assert ours == theirs
     shell("dvc", "repro", cwd=folder)
     metrics = json.loads((folder / "reports" / "metrics.json").read_text())["pairs"]["tuned"]

@@ -1,4 +1,4 @@
-"""Experiments: epsilon is swept by `dvc exp run`, and what DVC shows of it can be read and drawn."""
+"""Experiments: `dvc exp run` sweeps epsilon, and DVC's tables and plots of it are readable."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PLOTS = {
 
 @pytest.fixture(scope="module")
 def swept(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A repo with a committed run at epsilon 0 and an experiment at one half, and what that said."""
+    """A repo with a committed run at epsilon 0 and an experiment at one half, and the experiment's output."""
     folder = shutil.copytree(finished, tmp_path_factory.mktemp("swept") / "repo", symlinks=True)
     for name, value in {"user.name": "nobody", "user.email": "nobody@example.org"}.items():
         shell("git", "config", name, value, cwd=folder)
@@ -33,11 +33,11 @@ def swept(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pat
     return folder, shell("dvc", "exp", "run", "-n", "half", "-S", "categorize.epsilon=0.5", cwd=folder)
 
 
-def test_only_categorize_and_what_follows_run(swept: tuple[Path, str]) -> None:
+def test_a_new_epsilon_runs_only_categorize_and_report(swept: tuple[Path, str]) -> None:
     assert ran(swept[1]) == ["categorize", "report"]
 
 
-def test_a_difference_of_metrics_fits_a_screen(swept: tuple[Path, str]) -> None:
+def test_a_diff_of_metrics_fits_the_screen(swept: tuple[Path, str]) -> None:
     changed = json.loads(shell("dvc", "metrics", "diff", "HEAD", "half", "--json", cwd=swept[0]))
     numbers = changed["reports/summary.json"]
     assert list(changed) == ["reports/summary.json"]
@@ -48,7 +48,7 @@ def test_a_difference_of_metrics_fits_a_screen(swept: tuple[Path, str]) -> None:
     assert len(widest) < 100
 
 
-def test_experiments_have_columns_that_can_be_read(swept: tuple[Path, str]) -> None:
+def test_the_table_of_experiments_has_readable_columns(swept: tuple[Path, str]) -> None:
     shown = shell("dvc", "exp", "show", "--csv", "--drop", "data/|stages", cwd=swept[0])
     rows = {row["Experiment"]: row for row in csv.DictReader(io.StringIO(shown))}
     columns = {"P", "E", "S", "O", "SRR", "NDR", "NSCR", "NSCR.low", "NSCR.high", "pass@1.base", "pass@k.trained"}
@@ -71,7 +71,7 @@ def test_plots_of_two_epsilons_are_drawn_by_vega_lite(swept: tuple[Path, str]) -
         assert "NaN" not in picture
 
 
-def test_the_page_of_plots_has_them_all(swept: tuple[Path, str]) -> None:
+def test_the_page_of_plots_has_all_of_them(swept: tuple[Path, str]) -> None:
     shell("dvc", "plots", "show", "-o", "drawn", cwd=swept[0])
     page = (swept[0] / "drawn" / "index.html").read_text()
     assert page.count("vegaEmbed(") == len(PLOTS)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from stages import seeds
+from leash.statistics import seeds
 from tests.conftest import ROOT, write_params, yaml
 from tests.faults import Disk, Disturbed, Ended, can_mount, damage, heard
 from tests.functional.conftest import asked
@@ -98,6 +98,8 @@ def assert_equal(repo: Disturbed, undisturbed: Disturbed) -> None:
 def assert_a_sentence(ended: Ended, *words: str) -> None:
     assert ended.code != 0
     assert "Traceback" not in ended.said, ended.said
+    assert ended.sentence, ended.said
+    assert all(words), "an empty word is in every sentence"
     assert all(word in ended.sentence for word in words), ended.said
 
 
@@ -142,7 +144,8 @@ def send_signals(repo: Disturbed, tell: Tell) -> None:
 
 
 def halve_dvcs_own_files(repo: Disturbed, tell: Tell) -> None:
-    """DVC writes these two in place, and a kill may leave half of them. The README says what to do about each."""
+    """DVC writes these two in place, and a kill may leave half of them. docs/troubleshooting.md says what to do about
+    each."""
     lock, rwlock = repo.folder / "dvc.lock", repo.folder / ".dvc" / "tmp" / "rwlock"
     rwlock.write_text('{"wri')
     ended = repo.run()
@@ -205,27 +208,39 @@ def test_damaged_copies_in_the_cache_are_noticed_when_they_are_used(
     assert_recovered(complete, undisturbed)
 
 
+def expected_words(disk: Disk) -> str:
+    """What the message must name: Leash's own words for its folders, the system's for a read-only disk and DVC's
+    cache."""
+    if not disk.size:
+        return "Read-only file system"
+    return "No space left" if disk.place == ".dvc/cache" else "disk is full"
+
+
 @mounting
 def test_bad_disks_are_sentences_and_what_is_there_is_kept(
     fresh: Disturbed, undisturbed: Disturbed, tell: Tell
 ) -> None:
-    """A disk is full or read-only, someone mends it, and the same command goes on to the next."""
+    """A disk is full or read-only: the run stops with a sentence. Once it is repaired, the same command continues."""
     *ended, last = fresh.on_bad_disks(DISKS)
     for disk, one in zip(DISKS, ended, strict=True):
-        assert_a_sentence(one, "disk is full" if disk.size and disk.place != ".dvc/cache" else "")
+        assert_a_sentence(one, expected_words(disk))
         tell(f"{f'a disk of {disk.size}' if disk.size else 'read-only'} at {disk.place}, in {one.stage}", one.sentence)
     assert last.code == 0, last.said
     assert_equal(fresh, undisturbed)
 
 
 def test_two_runs_at_once_do_each_other_no_harm(complete: Disturbed, undisturbed: Disturbed, tell: Tell) -> None:
+    """The second run starts while a stage of the first one runs. DVC refuses one of them; neither does damage."""
     shutil.rmtree(complete.folder / "data" / "verdicts")
     first = complete.start()
-    said = heard(first, 1)
+    output = heard(first, 1)
     second = complete.run()
-    said += first.communicate()[0]
-    for which, ended in {"the first": Ended(first.returncode, said), "the second": second}.items():
-        if ended.code != 0:
-            assert_a_sentence(ended)
+    output += first.communicate()[0]
+    runs = {"the first": Ended(first.returncode, output), "the second": second}
+    refused = [ended for ended in runs.values() if ended.code != 0]
+    assert refused, "the two runs never met"
+    for ended in refused:
+        assert_a_sentence(ended)
+    for which, ended in runs.items():
         tell(f"two runs at once: {which}", ended.sentence or "finished")
     assert_recovered(complete, undisturbed)

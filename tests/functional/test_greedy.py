@@ -19,9 +19,9 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
-from stages import params as parameters
+from leash.params import loading
+from leash.params.groups import Params
 from stages.cli import main
-from stages.params import Params
 from tests import made
 from tests.browser import CHROMIUM, browser, opened
 from tests.unit.test_report import FIGURES
@@ -59,7 +59,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Params]:
         if Params.model_fields["sample"].is_required():
             pasted += "sample: {k: 1, max_tokens: 64}\n"
         Path("params.yaml").write_text(pasted)
-        params = parameters.load()
+        params = loading.load()
         made.sampled(params)
         made.reported(params)
         yield params

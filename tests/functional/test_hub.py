@@ -1,4 +1,4 @@
-"""A download from the hub, in a process of its own against a real HTTP server: whole, broken, and not there."""
+"""Downloads from the hub, in a process of their own against a real HTTP server: complete, broken, and missing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stages import tables
+from leash import tables
 from tests.conftest import small, write_params
 from tests.hub import COMMIT, Hub
 
@@ -40,13 +40,13 @@ def fetched(
     command = [sys.executable, "-m", "stages.cli", "fetch", "set"]
     ran = subprocess.run(command, cwd=folder, env={**os.environ, **setting}, capture_output=True, text=True)
     table = folder / tables.problems_path("set")
-    return ran, tables.read(table, tables.PROBLEMS, "").to_pylist() if table.exists() else None
+    return ran, tables.read(table, tables.PROBLEMS_SCHEMA, "").to_pylist() if table.exists() else None
 
 
 def test_a_benchmark_comes_from_the_hub_with_its_commit(tmp_path: Path) -> None:
     with Hub({"HuggingFaceH4/aime_2024": {FILE: parquet(AIME), "README.md": b""}}) as hub:
         ran, rows = fetched(tmp_path, hub.url, {"family": "aime24"})
-        assert not [asked for asked in hub.asked if "README" in asked]  # only what is read is downloaded
+        assert not [asked for asked in hub.asked if "README" in asked]  # only files that are read are downloaded
     assert ran.returncode == 0, ran.stderr
     assert f"set: 30 problems. set was read from HuggingFaceH4/aime_2024 at {COMMIT}" in ran.stdout
     assert ran.stderr == ""
@@ -57,7 +57,7 @@ def test_a_benchmark_comes_from_the_hub_with_its_commit(tmp_path: Path) -> None:
 
 
 def test_a_path_gives_the_same_table_as_the_hub(tmp_path: Path) -> None:
-    """But for where it was from: a folder as downloaded, and the file alone."""
+    """Apart from the recorded origin, for a downloaded folder and for the file itself."""
     content = parquet([{"id": 7, "question": "x?", "final_answer": ["$1$,$2$"], "is_multiple_answer": True}])
     with Hub({"Hothan/OlympiadBench": {OLYMPIAD: content}}) as hub:
         _, downloaded = fetched(tmp_path, hub.url, {"family": "olympiadbench"})
@@ -74,10 +74,10 @@ def test_a_path_gives_the_same_table_as_the_hub(tmp_path: Path) -> None:
             assert ours == {name: value for name, value in theirs.items() if name != "meta"}
 
 
-def test_a_deviating_number_of_problems_is_said(tmp_path: Path) -> None:
+def test_another_number_of_problems_gives_a_warning(tmp_path: Path) -> None:
     with Hub({"HuggingFaceH4/aime_2024": {"data/train-0.parquet": parquet(AIME[:29])}}) as hub:
         ran, rows = fetched(tmp_path, hub.url, {"family": "aime24"})
-    assert "set has 29 problems where the paper's aime24 has 30; is the file whole?" in ran.stderr
+    assert "set has 29 problems, but the paper's aime24 has 30" in ran.stderr
     assert rows is not None
 
 
@@ -90,31 +90,31 @@ def test_a_transfer_that_breaks_is_resumed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dataset", "environment", "sentence"),
+    ("dataset", "environment", "fact"),
     [
-        ({"revision": "v9"}, {}, "The hub has no revision v9 of HuggingFaceH4/aime_2024"),
-        ({"hub": "no/such"}, {}, "The hub has no data set no/such"),
-        ({"files": "test-*.parquet"}, {}, "has no file test-*.parquet at main"),
-        ({}, {"HF_HUB_OFFLINE": "1"}, "The hub can't be reached for HuggingFaceH4/aime_2024 (data/train-*.parquet"),
-        ({}, {"HF_ENDPOINT": "http://127.0.0.1:9"}, "set `datasets.set.path` to where you put it"),
+        ({"revision": "v9"}, {}, "HuggingFaceH4/aime_2024 on the hub: there is no revision v9"),
+        ({"hub": "no/such"}, {}, "no/such on the hub: there is no such data set"),
+        ({"files": "test-*.parquet"}, {}, "no file matches test-*.parquet at main"),
+        ({}, {"HF_HUB_OFFLINE": "1"}, "HuggingFaceH4/aime_2024 on the hub: the hub does not answer"),
+        ({}, {"HF_ENDPOINT": "http://127.0.0.1:9"}, "set `datasets.set.path` to it"),
     ],
 )
-def test_what_the_hub_does_not_have(
-    tmp_path: Path, dataset: dict[str, Any], environment: dict[str, str], sentence: str
+def test_what_the_hub_does_not_provide_is_named(
+    tmp_path: Path, dataset: dict[str, Any], environment: dict[str, str], fact: str
 ) -> None:
     with Hub({"HuggingFaceH4/aime_2024": {FILE: parquet(AIME)}}) as hub:
         ran, rows = fetched(tmp_path, hub.url, {"family": "aime24", **dataset}, **environment)
     assert ran.returncode == 2
-    assert sentence in ran.stderr
+    assert fact in ran.stderr
     assert len(ran.stderr.strip().splitlines()) == 1
     assert rows is None
 
 
-def test_a_transfer_that_never_ends_well_leaves_no_table(tmp_path: Path) -> None:
+def test_a_transfer_that_keeps_breaking_leaves_no_table(tmp_path: Path) -> None:
     with Hub({"HuggingFaceH4/aime_2024": {FILE: parquet(AIME)}}, breaking={FILE: 1000}) as hub:
         ran, rows = fetched(tmp_path, hub.url, {"family": "aime24"})
     assert ran.returncode == 2
-    assert "could not be downloaded whole" in ran.stderr
+    assert "failed" in ran.stderr
     assert "run the command again" in ran.stderr
     assert len(ran.stderr.strip().splitlines()) == 1
     assert rows is None

@@ -1,4 +1,4 @@
-"""The real DAG on completions that somebody already has: no model, no weights, the same tables."""
+"""The real DAG on imported completions: no model, no weights, the same tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ K = 4
 
 
 def write(path: Path, hits: dict[str, int], k: int = K) -> None:
-    """k completions of each problem, of which the first so many are right."""
+    """k completions of each problem, of which the first `hits` are correct."""
     with path.open("w") as file:
         for question, gold in GOLD.items():
             answers = [gold if sample < hits[question] else "0" for sample in range(k)]
@@ -49,7 +49,7 @@ def test_an_imported_pair_goes_through_the_dag(prepared: Path, tmp_path: Path) -
     assert [metrics[name] for name in "PESO"] == [1, 1, 1, 1]
     assert ran(shell("dvc", "repro", cwd=folder)) == []
 
-    # More completions: they are added to those there, and only what hangs on them runs again.
+    # More completions are added to the existing ones, and only the stages that depend on them run again.
     write(folder / "more.jsonl", dict.fromkeys(GOLD, 1), k=1)
     for model in ("mine", "tuned"):
         shell("leash", "import", "more.jsonl", "--model", model, "--dataset", "exam", cwd=folder)

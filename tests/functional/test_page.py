@@ -13,10 +13,12 @@ import pytest
 from click.testing import CliRunner
 from playwright.sync_api import Browser, expect
 
-from stages import categorize, report
+from leash.counting import metrics
+from leash.params.groups import Params
+from leash.report.page import html
+from stages.categorize import stage
 from stages.cli import main
-from stages.params import Params
-from stages.report import page as report_page
+from stages.report import stage as report
 from tests import made
 from tests.browser import CHROMIUM, Seen, browser, opened
 
@@ -109,35 +111,59 @@ def test_it_begins_with_the_verdict_and_ends_with_how_it_was_made(seen: Seen) ->
 
 @pytest.mark.parametrize(("epsilon", "k"), POINTS)
 def test_the_sliders_give_what_the_pipeline_would(run: Params, seen: Seen, epsilon: str, k: int) -> None:
-    """What is expected at k is what `leash compare` says, and what is seen in the first k what `leash categorize`
-    does at these values."""
+    """`expected`, shown at ε = 0, has the numbers of `leash compare`; `seen` has those of `leash categorize`."""
     move(seen, epsilon, k)
-    assert [float(x) if x != "–" else x for x in counts(seen, "expected")] == [
-        pytest.approx(float(x), abs=1.1e-3) if x != "–" else x for x in compared("--k", str(k), "--epsilon", epsilon)
-    ]
+    if epsilon == "0":
+        assert [float(x) if x != "–" else x for x in counts(seen, "expected")] == [
+            pytest.approx(float(x), abs=1.1e-3) if x != "–" else x for x in compared("--k", str(k), "--epsilon", "0")
+        ]
     chosen = {"k": k, "epsilon": epsilon if epsilon == "auto" else float(epsilon)}
-    support = categorize.supported(made.parameters(Path(), K, less=LESS, categorize=chosen))
-    [whole] = [r for r in categorize.metrics(support).to_pylist() if r["dataset"] == "all" and r["reading"] == "chosen"]
+    support = stage.compute_support(made.parameters(Path(), K, less=LESS, categorize=chosen))
+    [whole] = [
+        r for r in metrics.compute_metrics(support).to_pylist() if r["dataset"] == "all" and r["reading"] == "chosen"
+    ]
     assert counts(seen, "seen") == [*(str(whole[name]) for name in "PESO"), *(real(whole[name]) for name in RATIOS)]
     assert f"-S ++categorize.epsilon={epsilon} -S ++categorize.k={k}" in seen.page.locator("#command").inner_text()
 
 
-def test_at_the_run_s_own_values_all_agree(seen: Seen) -> None:
+def test_at_the_runs_own_settings_the_page_shows_the_verdict_and_intervals_of_the_report(seen: Seen) -> None:
     """Data sets with different k each at its own."""
-    assert counts(seen, "seen") == counts(seen, "expected") == compared()
+    assert counts(seen, "seen") == compared()
+    metrics = json.loads(Path("reports/metrics.json").read_text())["pairs"]["tuned"]
+    assert seen.page.locator("#headline").inner_text() == metrics["verdict"][0]
+    cell = seen.page.locator("#counts tr", has_text="seen").locator("td").last.inner_text()
+    low, high = re.fullmatch(r"\S+ \((\S+) to (\S+)\)", cell).groups()  # type: ignore[union-attr]
+    assert [float(low), float(high)] == pytest.approx([*metrics["intervals"]["NSCR"].values()], abs=1.1e-3)
+    seen.page.locator("#dataset").select_option("quiz")
+    assert "(k = 128, ε = 0)" in seen.page.locator("#headline").inner_text()
+
+
+def test_at_other_settings_the_page_counts_and_states_the_decision_that_python_made(seen: Seen) -> None:
+    """The page itself tests nothing, and shows no p-value."""
+    for epsilon, k in (("0.01", 16), ("0", LESS)):
+        move(seen, epsilon, k)
+        text = seen.page.locator("#headline").inner_text()
+        gained, lost = (int(x) for x in counts(seen, "seen")[1:3])
+        assert text.startswith(f"At ε = {epsilon} and k = {k}: tuned ")
+        assert f" {gained or 'none'}" in text
+        assert f" {lost or 'none'}" in text
+        claims = {"more": "a net gain", "fewer": "a net loss", "undecided": "can’t tell"}
+        assert claims[seen.page.evaluate("computed().decision")] in text
+        assert not re.search(r"p = |McNemar", text)
+    move(seen, "0.0123", 16)  # between the values that Python computed
+    assert re.search(r": tuned alone solves \w+, mine alone \w+\.$", seen.page.locator("#headline").inner_text())
+    assert "(" not in seen.page.locator("#counts").inner_text()
 
 
 def test_the_slider_itself_moves_epsilon(seen: Seen) -> None:
     slider = seen.page.locator("#epsilon")
     slider.focus()
-    for _ in range(25):
+    for _ in range(5):
         slider.press("ArrowRight")
     chosen = seen.page.locator("#epsilon-exact").input_value()
     assert float(chosen) > 0
-    assert f"ε = {chosen}" in seen.page.locator("#said").inner_text()
-    assert [float(x) if x != "–" else x for x in counts(seen, "expected")] == [
-        pytest.approx(float(x), abs=1.1e-3) if x != "–" else x for x in compared("--epsilon", chosen)
-    ]
+    assert f"ε = {chosen}" in seen.page.locator("#headline").inner_text()
+    assert counts(seen, "seen") == compared("--epsilon", chosen)
 
 
 def test_filters_by_data_set_category_and_words(seen: Seen) -> None:
@@ -300,11 +326,11 @@ def luminance(colour: str) -> float:
 def test_what_is_shown_can_be_sent_as_an_address(seen: Seen) -> None:
     move(seen, "0.01", 16)
     seen.page.locator("#category").select_option("E")
-    address, said = seen.page.url, seen.page.locator("#said").inner_text()
+    address, headline = seen.page.url, seen.page.locator("#headline").inner_text()
     seen.page.goto("about:blank")
     seen.page.goto(address)
     seen.page.wait_for_selector("body[data-ready]")
-    assert seen.page.locator("#said").inner_text() == said
+    assert seen.page.locator("#headline").inner_text() == headline
     assert seen.page.locator("#category").input_value() == "E"
 
 
@@ -321,12 +347,12 @@ def test_an_adaptive_run_is_sorted_as_the_pipeline_sorts_it(
     for k in (16, LESS, K):
         chosen = {"k": k if k < K else "all"}
         here = made.parameters(tmp_path, K, less=LESS, sample={"stop_after": 2}, categorize=chosen)
-        table = categorize.metrics(categorize.supported(here)).to_pylist()
+        table = metrics.compute_metrics(stage.compute_support(here)).to_pylist()
         [whole] = [r for r in table if r["dataset"] == "all" and r["reading"] == "chosen"]
         move(seen, "0", k)
         assert counts(seen, "seen")[:4] == [str(whole[name]) for name in "PESO"]
     move(seen, "0.1", K)
-    assert "can’t be categorized here" in seen.page.locator("#said").inner_text()
+    assert "can’t be categorized here" in seen.page.locator("#headline").inner_text()
     assert seen.complaints == []
     seen.page.context.close()
 
@@ -336,7 +362,7 @@ def test_a_page_of_a_big_run_stays_small_and_says_what_it_carries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(report_page, "MOST", 3_500_000)
+    monkeypatch.setattr(html, "MAX_PAGE_BYTES", 3_500_000)
     params = made.parameters(tmp_path, 16)
     made.write(params, 1000, question="Why? " * 20, text="A long story. " * 200, carried=16)
     made.reported(params)

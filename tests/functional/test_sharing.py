@@ -15,19 +15,20 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from stages import params, sample
-from stages.sharing import LEVELS
+from leash.dvc_remote import STAGES_BY_LEVEL
+from leash.params import loading
+from stages.sample import stage as sample
 from tests.conftest import ROOT, write_params, yaml
 from tests.functional.conftest import asked, ran, shell
 from tests.remotes import SSHD, Remote, bucket, directory, host
 
 WITHOUT_TEXTS = {"problems", "verdicts", "mass", "support", "analysis", "perplexity", "entropy"}
-ELSEWHERE = "The completions of base on make are not here, but dvc.lock knows of them"
+ELSEWHERE = "The completions of base on make are not on disk, but dvc.lock lists them"
 
 
 @pytest.fixture(scope="module")
 def origin(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that is committed to git and, whole, in a directory, which is the default remote."""
+    """A run that is committed to git and pushed completely to a directory, the default remote."""
     folder = shutil.copytree(finished, tmp_path_factory.mktemp("origin") / "repo", symlinks=True)
     shell("dvc", "remote", "add", "--default", "store", str(tmp_path_factory.mktemp("store")), cwd=folder)
     shell("leash", "push", "everything", cwd=folder)
@@ -39,13 +40,13 @@ def origin(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def clone(origin: Path, tmp_path: Path) -> Path:
-    """What git has of the run, and nothing else."""
+    """A clone with only what git has of the run."""
     shell("git", "clone", "--quiet", str(origin), str(tmp_path / "clone"), cwd=tmp_path)
     return tmp_path / "clone"
 
 
 def made(folder: Path) -> dict[str, str]:
-    """The hashes of all that the stages made, but for `resolve`, whose files each clone makes anew."""
+    """The hashes of all outputs of stages, except `resolve`, whose files each clone makes again."""
     files = (file for name in ("data", "reports") for file in (folder / name).rglob("*") if file.name != ".gitignore")
     names = {str(file.relative_to(folder)): file for file in files if file.is_file()}
     return {name: md5(file) for name, file in names.items() if not name.startswith(("data/params/", "data/inputs/"))}
@@ -62,8 +63,8 @@ def connect(repo: Path, remote: Remote) -> None:
             shell("dvc", "remote", "modify", *option, "other", name, value, cwd=repo)
 
 
-def said(*command: str, cwd: Path) -> str:
-    """The complaint of a command that must fail."""
+def run_failing(*command: str, cwd: Path) -> str:
+    """The error output of a command that must fail."""
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
     assert done.returncode != 0, done.stdout
     return done.stderr
@@ -81,7 +82,7 @@ def columns(folder: Path) -> set[str]:
         pytest.param(host, marks=pytest.mark.skipif(not SSHD, reason="sshd is not installed (openssh-server)")),
     ],
 )
-def test_each_level_brings_what_it_says(
+def test_each_level_transfers_its_stages(
     kind: Callable[[Path], AbstractContextManager[Remote]],
     origin: Path,
     clone: Path,
@@ -120,7 +121,7 @@ def test_verdicts_alone_give_the_metrics_of_the_full_run_at_another_epsilon_and_
 ) -> None:
     full = shutil.copytree(origin, tmp_path / "full", symlinks=True)
     shell("leash", "pull", "verdicts", cwd=clone)
-    said("dvc", "checkout", cwd=clone)  # fails for want of texts, and leaves empty folders where they would be
+    run_failing("dvc", "checkout", cwd=clone)  # fails without the texts, and leaves empty folders
     changed = asked(categorize={"epsilon": 0.1, "k": 8})
     for folder, options in ((full, []), (clone, ["--allow-missing"])):
         write_params(folder, changed)
@@ -128,44 +129,42 @@ def test_verdicts_alone_give_the_metrics_of_the_full_run_at_another_epsilon_and_
     assert not [path for path in (clone / "data" / "completions").rglob("*") if path.is_file()]
     assert "up to date" in shell("dvc", "status", "categorize", "report", cwd=clone)
     ours, theirs = made(clone), made(full)
-    quotes = {"reports/index.html", "reports/decisive_hits.csv"}  # which show texts, where these are
+    quotes = {"reports/index.html", "reports/decisive_hits.csv"}  # these show texts if there are any
     assert {path for path in ours if ours[path] != theirs[path]} <= quotes
     assert set(ours) == {path for path in theirs if "completions/" not in path}
     assert ours["reports/metrics.json"] != made(origin)["reports/metrics.json"]
     assert ours["reports/tables/perplexity.csv"] != made(origin)["reports/tables/perplexity.csv"]
     for stage in ("perplexity", "entropy"):
-        assert "are not here, and their texts are to be read; get them with `leash pull" in said(
-            "leash", stage, cwd=clone
-        )
+        assert "`leash pull" in run_failing("leash", stage, cwd=clone)
     assert made(clone) == ours
 
 
-def test_nothing_is_drawn_that_a_remote_may_have_until_one_says_so(
+def test_samples_that_a_remote_may_have_are_not_drawn_again_by_default(
     clone: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    complaint = said("dvc", "repro", cwd=clone)
+    complaint = run_failing("dvc", "repro", cwd=clone)
     assert ELSEWHERE in complaint
     assert "leash sample base make, exited with 2" in complaint
     assert not (clone / "data" / "completions").exists()
     monkeypatch.chdir(clone)
     with monkeypatch.context() as meant:
         meant.setenv("LEASH_ANEW", "1")
-        assert sample.run(params.load(), "base", "make").samples == 96
+        assert sample.run(loading.load(), "base", "make").samples == 96
     shell("dvc", "remote", "remove", "store", cwd=clone)
-    assert sample.run(params.load(), "rlvr", "make").samples == 96
+    assert sample.run(loading.load(), "rlvr", "make").samples == 96
 
 
 def test_samples_are_never_added_to_files_of_the_cache(
     origin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither when DVC runs the stage nor by hand, when it has no chance to make copies of its links."""
+    """Neither if DVC runs the stage, nor by hand, when DVC cannot replace its links by copies."""
     repo = shutil.copytree(origin, tmp_path / "linked", symlinks=True)
     shell("dvc", "config", "cache.type", "symlink", cwd=repo)
     shell("dvc", "checkout", "--relink", cwd=repo)
     monkeypatch.chdir(repo)
 
     def by_hand() -> None:
-        sample.run(params.load(), "base", "make")
+        sample.run(loading.load(), "base", "make")
 
     def by_dvc() -> None:
         shell("dvc", "repro", "-s", "sample@base-make", cwd=repo)
@@ -178,6 +177,6 @@ def test_samples_are_never_added_to_files_of_the_cache(
     assert len(list((repo / "data" / "completions" / "base" / "make").glob("*.parquet"))) == 3
 
 
-def test_the_verdicts_level_is_every_stage_but_those_with_texts_and_weights() -> None:
+def test_the_verdicts_level_has_all_stages_except_those_with_texts_and_weights() -> None:
     stages = yaml.load((ROOT / "dvc.yaml").read_text())["stages"]
-    assert set(LEVELS["verdicts"]) == set(stages) - {"resolve", "train", "sample"}
+    assert set(STAGES_BY_LEVEL["verdicts"]) == set(stages) - {"resolve", "train", "sample"}

@@ -1,8 +1,8 @@
-"""A stranger's pair: a fresh clone, checkpoints inside and outside it, questions and a grader of one's own, and a
-params.yaml that says only what it must.
+"""A user's own pair: a fresh clone, checkpoints inside and outside it, own questions and grader, and a params.yaml with
+only the required keys.
 
-One repo is carried through the file: it runs once from nothing, then each test edits something that numbers depend on
-and looks at which stages DVC finds changed.
+All tests share one repo and run in order: it runs once from scratch, then each test edits something that decides
+numbers and checks which stages DVC reports as changed.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from stages import disk
-from stages import params as parameters
-from stages.models import NOT_LOADED
+from leash import atomic_io
+from leash.params import loading
+from leash.weights import IGNORED_FILE_PATTERNS
 from tests.conftest import ROOT, yaml
 from tests.functional.conftest import ran, shell
 
@@ -42,7 +42,7 @@ VERIFY = {f"verify@{model}-{dataset}" for model in ("mine", "tuned") for dataset
 
 @pytest.fixture(scope="module")
 def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint that is not in the project's folder, with what a trainer leaves beside it."""
+    """A checkpoint outside the project's folder, with the files that a trainer leaves beside it."""
     folder = tmp_path_factory.mktemp("elsewhere") / "step-500"
     shutil.copytree(ROOT / "models" / "embedded" / "rlvr", folder)
     (folder / "optimizer.pt").write_bytes(b"moments")
@@ -52,7 +52,7 @@ def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def repo(prepared: Path, outside: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The stranger's clone after `dvc repro`."""
+    """The user's clone after `dvc repro`."""
     folder = tmp_path_factory.mktemp("stranger") / "leash"
     shutil.copytree(prepared, folder, ignore=shutil.ignore_patterns("data"))
     shutil.copytree(ROOT / "models" / "embedded" / "base", folder / "models" / "mine")
@@ -66,12 +66,12 @@ def repo(prepared: Path, outside: Path, tmp_path_factory: pytest.TempPathFactory
 
 
 def stale(repo: Path) -> set[str]:
-    """The stages that `dvc status` finds changed."""
+    """The stages that `dvc status` reports as changed."""
     return set(json.loads(shell("dvc", "status", "--json", cwd=repo)))
 
 
 def contents(folder: Path) -> dict[str, str]:
-    return {path.name: disk.file_hash(path) for path in folder.iterdir() if path.is_file()}
+    return {path.name: atomic_io.file_hash(path) for path in folder.iterdir() if path.is_file()}
 
 
 def refused(*command: str, cwd: Path) -> str:
@@ -89,36 +89,35 @@ def test_a_minimal_file_runs_to_a_report(repo: Path) -> None:
 
 def test_a_run_without_the_embedded_models_never_trains(repo: Path) -> None:
     before = {name: contents(repo / "models" / name) for name in ("mine", "embedded/base", "embedded/rlvr")}
-    said = shell("dvc", "repro", "--force", "train", cwd=repo)
-    assert "nothing to train" in said
+    assert "nothing to train" in shell("dvc", "repro", "--force", "train", cwd=repo)
     assert {name: contents(repo / "models" / name) for name in before} == before
     assert stale(repo) == set()
 
 
-def test_defaults_may_be_spelled_out_or_left_out(repo: Path) -> None:
-    """The same run, to DVC too: nothing but `resolve` runs, whichever groups stand in the file."""
+def test_explicit_and_implicit_defaults_are_the_same_run(repo: Path) -> None:
+    """DVC runs only `resolve`, whichever groups are in the file."""
     minimal = (repo / "params.yaml").read_text()
-    resolved = parameters.load(repo / "params.yaml").model_dump(mode="json", include=set(GROUPS) | {"sample"})
+    resolved = loading.load(repo / "params.yaml").model_dump(mode="json", include=set(GROUPS) | {"sample"})
     assert set(resolved) == {*GROUPS, "sample"}
     files = [resolved] + [{name: group for name, group in resolved.items() if name != left} for left in GROUPS]
     for groups in files:
         with (repo / "params.yaml").open("w") as file:
             yaml.dump({**yaml.load(minimal), **groups}, file)
-        said = shell("dvc", "repro", cwd=repo)
-        assert "Running stage 'resolve'" in said
-        assert ran(said) == [], sorted(groups)
+        output = shell("dvc", "repro", cwd=repo)
+        assert "Running stage 'resolve'" in output
+        assert ran(output) == [], sorted(groups)
     (repo / "params.yaml").write_text(minimal)
     assert ran(shell("dvc", "repro", cwd=repo)) == []
 
 
 def test_an_experiment_sets_a_key_that_the_file_leaves_out(repo: Path) -> None:
-    """As the page advises: `++` sets a key whether or not it stands in the file."""
+    """`++` sets a key whether or not it is in the file, as the report page advises."""
     minimal, lock = (repo / "params.yaml").read_text(), (repo / "dvc.lock").read_text()
     shell("git", "add", "--all", cwd=repo)
     who = ("-c", "user.name=nobody", "-c", "user.email=nobody@example.org")
     shell("git", *who, "commit", "--quiet", "-m", "a run", cwd=repo)
-    said = shell("dvc", "exp", "run", "-S", "++categorize.epsilon=0.3", cwd=repo)
-    assert ran(said) == ["categorize", "report"]
+    output = shell("dvc", "exp", "run", "-S", "++categorize.epsilon=0.3", cwd=repo)
+    assert ran(output) == ["categorize", "report"]
     assert json.loads((repo / "reports" / "summary.json").read_text())
     (repo / "params.yaml").write_text(minimal)
     (repo / "dvc.lock").write_text(lock)
@@ -135,7 +134,7 @@ def _change_grader(repo: Path, outside: Path) -> None:
 
 
 def _change_traces(repo: Path, outside: Path) -> None:
-    """Another folder of traces: it changes params.yaml, and what is in it is watched from then on."""
+    """A new folder of traces changes params.yaml; DVC then sees every edit in the folder."""
     (repo / "solutions").mkdir()
     trace = {"dataset": "exam", "problem_id": "exam-00000", "text": "3 + 4 = 7", "source": "a friend"}
     (repo / "solutions" / "friend.jsonl").write_text(json.dumps(trace) + "\n")
@@ -162,7 +161,7 @@ def _change_judge_prompt(repo: Path, outside: Path) -> None:
     ],
     ids=lambda value: value.__name__.removeprefix("_") if callable(value) else "",
 )
-def test_an_edit_is_seen(
+def test_an_edit_makes_its_stages_stale(
     edit: Callable[[Path, Path], None], changed: set[str], rerun: list[str], repo: Path, outside: Path
 ) -> None:
     edit(repo, outside)
@@ -173,26 +172,25 @@ def test_an_edit_is_seen(
 
 
 def test_a_changed_gold_changes_the_verdicts(repo: Path) -> None:
-    """After the edit above: no completion is right about 9 + 4 - 2 = 12, unless by luck of another sum."""
-    said = shell("leash", "query", "select gold from problems where problem_id = 'exam-00001'", cwd=repo)
-    assert "12" in said
+    """After the edit above."""
+    output = shell("leash", "query", "select gold from problems where problem_id = 'exam-00001'", cwd=repo)
+    assert "12" in output
 
 
-def test_what_a_trainer_leaves_beside_weights_changes_nothing(repo: Path, outside: Path) -> None:
+def test_files_of_a_trainer_beside_the_weights_change_nothing(repo: Path, outside: Path) -> None:
     (outside / "optimizer.pt").write_bytes(b"other moments")
     (outside / "global_step500" / "state.bin").write_bytes(b"shards of an optimizer")
     (outside / "README.md").write_text("A checkpoint.")
     assert stale(repo) == set()
     assert "0 completions drawn" in shell("leash", "sample", "tuned", "exam", cwd=repo)
     ignored = (ROOT / ".dvcignore").read_text().splitlines()
-    assert {f"/data/inputs/models/*/{pattern}" for pattern in NOT_LOADED} <= set(ignored)
+    assert {f"/data/inputs/models/*/{pattern}" for pattern in IGNORED_FILE_PATTERNS} <= set(ignored)
 
 
-def test_weights_overwritten_in_place_are_seen_and_their_old_samples_refused(repo: Path, outside: Path) -> None:
+def test_overwritten_weights_are_noticed_and_old_samples_refused(repo: Path, outside: Path) -> None:
     shutil.copy(ROOT / "models" / "embedded" / "sft" / "model.safetensors", outside)
     assert stale(repo) == {"sample@tuned-exam", "sample@tuned-quiz"}
-    complaint = refused("dvc", "repro", cwd=repo)
-    assert "holds samples made with another model" in complaint
+    assert "--resample" in refused("dvc", "repro", cwd=repo)
     for dataset in ("exam", "quiz"):
         shell("leash", "sample", "tuned", dataset, "--resample", cwd=repo)
     again = ran(shell("dvc", "repro", cwd=repo))
@@ -202,21 +200,20 @@ def test_weights_overwritten_in_place_are_seen_and_their_old_samples_refused(rep
 
 @pytest.mark.parametrize("kind", ["datasets", "models", "pairs"])
 def test_a_name_is_never_a_command(kind: str, repo: Path) -> None:
-    """`resolve` comes first, and refuses it."""
+    """`resolve` runs first and refuses it."""
     whole = (repo / "params.yaml").read_text()
     raw: dict[str, Any] = yaml.load(whole)
     raw["run"][kind] = ["x; touch pwned"]
     raw[kind]["x; touch pwned"] = next(iter(raw[kind].values()))
     with (repo / "params.yaml").open("w") as file:
         yaml.dump(raw, file)
-    complaint = refused("dvc", "repro", cwd=repo)
-    assert "can't have the name 'x; touch pwned'" in complaint
+    assert "'x; touch pwned'" in refused("dvc", "repro", cwd=repo)
     assert not (repo / "pwned").exists()
     (repo / "params.yaml").write_text(whole)
     assert ran(shell("dvc", "repro", cwd=repo)) == []
 
 
-def test_a_missing_file_is_an_error_before_anything_is_paid(repo: Path) -> None:
+def test_a_missing_file_is_an_error_before_anything_is_sampled(repo: Path) -> None:
     whole = (repo / "params.yaml").read_text()
     raw: dict[str, Any] = yaml.load(whole)
     raw["datasets"]["exam"]["path"] = "nowhere.jsonl"
@@ -224,20 +221,20 @@ def test_a_missing_file_is_an_error_before_anything_is_paid(repo: Path) -> None:
     raw["run"]["datasets"] = ["other"]
     with (repo / "params.yaml").open("w") as file:
         yaml.dump(raw, file)
-    complaint = refused("dvc", "repro", cwd=repo)
-    assert "`datasets.other.path` is nowhere.jsonl, but nothing is there" in complaint
-    assert "failed to reproduce 'resolve'" in complaint
+    stderr = refused("dvc", "repro", cwd=repo)
+    assert "`datasets.other.path` is nowhere.jsonl" in stderr
+    assert "failed to reproduce 'resolve'" in stderr
     (repo / "params.yaml").write_text(whole)
 
 
 def test_epsilon_can_change_after_the_weights_are_gone(repo: Path, outside: Path) -> None:
     shutil.rmtree(outside)
     (repo / "params.yaml").write_text((repo / "params.yaml").read_text() + "categorize: {epsilon: 0.3}\n")
-    said = shell("dvc", "repro", "--allow-missing", cwd=repo)
-    assert f"`models.tuned.path` is {outside}, but nothing is there" in said
-    assert ran(said) == ["categorize", "report"]
+    output = shell("dvc", "repro", "--allow-missing", cwd=repo)
+    assert f"`models.tuned.path` is {outside}" in output
+    assert ran(output) == ["categorize", "report"]
 
 
-def test_what_the_user_put_into_models_is_still_there(repo: Path) -> None:
+def test_the_users_own_files_in_models_are_never_changed(repo: Path) -> None:
     """After all of the above."""
     assert contents(repo / "models" / "mine") == contents(ROOT / "models" / "embedded" / "base")

@@ -1,9 +1,9 @@
-"""Programs that mean harm, for the tests of the sandbox."""
+"""Hostile programs, for the tests of the sandbox."""
 
 from __future__ import annotations
 
-# Each prints the right answer only where its attack succeeds: to pass is to get out. In capitals with @ is what stands
-# outside of the sandbox, by the names of the fixture `outside` in test_sandbox.py.
+# Each prints the right answer only if its attack succeeds, so a program that passes has escaped. @NAMES@ stand for
+# things outside the sandbox; the fixture `outside` in test_sandbox.py has their values.
 HOSTILE = r"""
 ## fork bomb
 import os
@@ -270,7 +270,7 @@ print(42)
 
 ## patches the comparison
 import sys
-sys.modules['stages.verify.graders.code']._same = lambda *_: True
+sys.modules['leash.grading.graders.code']._is_same_output = lambda *_: True
 
 ## prints what equals all
 class Any(str):
@@ -301,7 +301,7 @@ for name in sum(map(glob.glob, ['/proc/*/fd/*', '/proc/*/cmdline', '/tmp/*', '/*
         pass
 """
 
-# The function `shift`, hostile.
+# Hostile versions of the function `shift`.
 CALLED = r"""
 ## equals all
 class Any:
@@ -376,5 +376,6 @@ def shift(*_):
 
 
 def programs(table: str) -> dict[str, str]:
+    """Split a table into programs, by name."""
     named = (entry.partition("\n") for entry in table.strip().removeprefix("## ").split("\n## "))
     return {name: program for name, _, program in named}

@@ -1,4 +1,4 @@
-"""A true row of each harness whose completions are imported, and imports of them in the working directory."""
+"""A row of each harness whose completions can be imported, and helpers that import them in the working directory."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from stages import importing, tables
-from stages.importing.reading import Source, recognised, records
+from leash import tables
+from leash.importing import importer
+from leash.importing.formats import ImportSource, detect_format, read_records
 
 OWN = {"question": "What is $2^{10}$?", "answer": 1024, "text": r"It is \boxed{1024}."}
 QWEN = {"idx": 0, "question": "Find x.", "gt": "204", "code": ["a", "b"], "pred": ["1", "204"], "score": [False, True]}
@@ -52,49 +53,50 @@ NESTED = {
 FLAT = {
     "example": "Find $x$.",
     "full_prompt": "Solve. Find $x$.",
-    "predictions": "['\\\\boxed{7}', 'no']",  # what Arrow could not hold was written as text
+    "predictions": "['\\\\boxed{7}', 'no']",  # lighteval writes what Arrow cannot hold as text
     "gold": ["7"],
     "cont_tokens": "[[1, 2, 3], [4]]",
     "metrics": "{'em': 1.0}",
 }
 
 
-def lines(name: str, *found: Any) -> Path:
-    text = "".join(json.dumps(row) + "\n" for row in found)
+def lines(name: str, *rows: Any) -> Path:
+    """Write rows as JSON lines, gzipped if the name says so."""
+    text = "".join(json.dumps(row) + "\n" for row in rows)
     Path(name).write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
     return Path(name)
 
 
 def read(file: Path, **options: Any) -> list[Any]:
-    return list(records(Source(file, recognised(file), **options)))
+    return list(read_records(ImportSource(file, detect_format(file), **options)))
 
 
-def run(*files: Path, model: str = "m", dataset: str = "d", **options: Any) -> importing.Imported:
-    return importing.run(files, model, dataset, **options)
+def run(*files: Path, model: str = "m", dataset: str = "d", **options: Any) -> importer.ImportResult:
+    return importer.run(files, model, dataset, **options)
 
 
 def problems(dataset: str = "d") -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = tables.read(tables.problems_path(dataset), tables.PROBLEMS, "").to_pylist()
-    return found
+    rows: list[dict[str, Any]] = tables.read(tables.problems_path(dataset), tables.PROBLEMS_SCHEMA, "").to_pylist()
+    return rows
 
 
 def completions(model: str = "m", dataset: str = "d") -> list[dict[str, Any]]:
     shards = tables.shards(tables.completions_folder(model, dataset))
-    table = pa.concat_tables(tables.read(shard, tables.COMPLETIONS, "") for shard in shards)
-    found: list[dict[str, Any]] = table.sort_by([("problem_id", "ascending"), ("sample", "ascending")]).to_pylist()
-    return found
+    table = pa.concat_tables(tables.read(shard, tables.COMPLETIONS_SCHEMA, "") for shard in shards)
+    rows: list[dict[str, Any]] = table.sort_by([("problem_id", "ascending"), ("sample", "ascending")]).to_pylist()
+    return rows
 
 
 def texts(model: str = "m") -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    """The completions of each problem, whose samples must be numbered without gaps."""
+    by_problem: dict[str, list[str]] = {}
     for row in completions(model):
-        assert row["sample"] == len(found.setdefault(row["problem_id"], []))
-        found[row["problem_id"]].append(row["text"])
-    return found
+        assert row["sample"] == len(by_problem.setdefault(row["problem_id"], []))
+        by_problem[row["problem_id"]].append(row["text"])
+    return by_problem
 
 
 def exam(template: str = "{}", offset: int = 0, size: int = 5) -> list[dict[str, Any]]:
-    asked = [f"What is {i} + {i}, in words?" for i in range(offset, offset + size)]
-    return [
-        {"question": template.format(q), "answer": str(2 * i), "text": f"t{i}"} for i, q in enumerate(asked, offset)
-    ]
+    """Rows with one completion each, whose questions stand in a prompt template."""
+    questions = {i: f"What is {i} + {i}, in words?" for i in range(offset, offset + size)}
+    return [{"question": template.format(q), "answer": str(2 * i), "text": f"t{i}"} for i, q in questions.items()]

@@ -1,5 +1,5 @@
-"""Work for the tests of workers: squares of numbers, and deaths. It stands alone, since every worker process of Ray
-imports the file that its work is in."""
+"""Work for the tests of the scheduler: squares of numbers, errors and deaths. It is a separate module because every
+Ray worker imports the module of its work."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import os
 import sys
 from pathlib import Path
 
-from stages.errors import LeashError
+from leash.errors import LeashError, MissingVerdictsError
 
 
 class Squares:
-    """Squares numbers: at once, or a step at a time, when the last to come is the first to go and every other step
-    finishes nothing."""
+    """Squares numbers: directly, or step by step. Every second step finishes the unit that was started last."""
 
     def __init__(self) -> None:
         self.begun: list[int] = []
@@ -40,6 +39,10 @@ def unready() -> Squares:
     raise LeashError("The squares are not there; fetch them.")
 
 
+def raise_facts(_: Squares, model: str) -> None:
+    raise MissingVerdictsError(model, "chain")
+
+
 def die(_: Squares, number: int) -> int:
     os._exit(3)
 
@@ -56,5 +59,5 @@ def die_once(_: Squares, mark: Path) -> str:
 
 
 def surroundings(_: Squares, module: str) -> tuple[bool, str | None]:
-    """Whether a worker has this module before it asks for it, and how many threads it may use."""
+    """Whether a worker has this module preloaded, and how many threads it may use."""
     return module in sys.modules, os.environ.get("OMP_NUM_THREADS")

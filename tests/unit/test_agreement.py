@@ -1,11 +1,11 @@
-r"""Agreement: the math grader beside scores that others recorded, and beside other copies of the same golds.
+r"""Agreement: the math grader compared with scores that others recorded, and with other copies of the same golds.
 
-Real completions and benchmark files are no part of the project. Where the environment names their folders, these tests
-run: LEASH_COMPLETIONS (qwen25_3b_instruct_vs_rlft_greedy.jsonl.gz, llama3b_k50_step400.jsonl.gz) and LEASH_BENCHMARKS
-(aime24.jsonl and its nemo variant, amc23, math500, minerva_math, olympiadbench and theirs).
+Every test runs on small files of our own in tests/fixtures/grading, and also on the real files if the environment
+names their folders: LEASH_COMPLETIONS (qwen25_3b_instruct_vs_rlft_greedy.jsonl.gz, llama3b_k50_step400.jsonl.gz) and
+LEASH_BENCHMARKS (aime24.jsonl and its nemo variant, amc23, math500, minerva_math, olympiadbench and theirs).
 
-A recorded score is not the truth. What differs is listed below, each by whose fault it is; a difference that is not
-listed, and one listed that is none any more, fails.
+A recorded score is not the truth. All differences are listed below with their causes. A test fails if a difference is
+not listed, or if a listed one is gone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -24,17 +24,29 @@ from typing import Any
 
 import pytest
 
-from stages.verify.extract import extract
-from stages.verify.graders import math
+from leash.grading.extraction import extract
+from leash.grading.graders import math
 
-COMPLETIONS = Path(os.environ.get("LEASH_COMPLETIONS", ""))
-BENCHMARKS = Path(os.environ.get("LEASH_BENCHMARKS", ""))
+FIXTURES = Path(__file__).parent.parent / "fixtures" / "grading"
+WHOLE_NUMBER_GROUPS = {
+    *(("aime24", "base"), ("aime24", "rl"), ("aime24", "llama"), ("amc23", "base"), ("amc23", "rl")),
+    *(("amc23", "llama"), ("gsm8k", "base"), ("gsm8k", "rl")),
+}
 
-recorded = pytest.mark.skipif(
-    not (COMPLETIONS / "qwen25_3b_instruct_vs_rlft_greedy.jsonl.gz").is_file(),
-    reason="LEASH_COMPLETIONS names no folder",
-)
-copied = pytest.mark.skipif(not (BENCHMARKS / "math500.jsonl").is_file(), reason="LEASH_BENCHMARKS names no folder")
+Differences = dict[str, list[tuple[str, str, str | None, bool, int]]]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Files to compare with, and what is known about them."""
+
+    completions: Path
+    benchmarks: Path
+    differences: Differences = field(hash=False)
+    copied_pairs: int  # golds in two copies of AIME24 and AMC23
+    math500_spellings: int  # golds that two copies of MATH500 spell differently
+    misplaced: list[int] = field(hash=False)  # wrong golds in the third copy of Minerva
+    stride: int  # compare each wrong answer with one in `stride` golds
 
 
 @dataclass(frozen=True)
@@ -50,55 +62,65 @@ class Scored:
 
 
 def rows(path: Path) -> Iterator[dict[str, Any]]:
-    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
+    """The lines of a file, or of its compressed copy."""
+    packed = path.with_name(f"{path.name}.gz")
+    with gzip.open(packed, "rt") if packed.is_file() else path.open() as file:
         yield from (json.loads(line) for line in file)
 
 
-def qwen() -> Iterator[Scored]:
-    for row in rows(COMPLETIONS / "qwen25_3b_instruct_vs_rlft_greedy.jsonl.gz"):
-        gold, meta = gold_of(row)
+def scored_completions(source: Source) -> Iterator[Scored]:
+    for row in rows(source.completions / "qwen25_3b_instruct_vs_rlft_greedy.jsonl"):
+        gold, meta = gold_of(row, source)
         yield Scored(row["_dataset"], row["_role"], gold, meta, row["code"][0], row["score"][0])
-
-
-def llama() -> Iterator[Scored]:
-    for row in rows(COMPLETIONS / "llama3b_k50_step400.jsonl.gz"):
+    for row in rows(source.completions / "llama3b_k50_step400.jsonl"):
         for drawn in row["completions"]:
             text, score = drawn["full_model_response"], drawn["score"] == 1
             yield Scored(row["_dataset"], "llama", row["expected_answer"], {}, text, score)
 
 
-def gold_of(row: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The gold as the benchmark has it: `gt` is what the source's scorer made of it (its g(x)=… became (x)=…)."""
+def gold_of(row: dict[str, Any], source: Source) -> tuple[str, dict[str, Any]]:
+    """The benchmark's gold: `gt` is what the source's scorer made of it (its g(x)=… became (x)=…)."""
     if row["_dataset"] == "olympiadbench":
-        problem = olympiadbench()[int(row["idx"])]
-        return problem["final_answer"][0], {
-            "multiple": problem["is_multiple_answer"],
-            "unit": problem["unit"],
-            "error": problem["error"],
-        }
+        problem = olympiadbench(source)[int(row["idx"])]
+        meta = {"multiple": problem["is_multiple_answer"], "unit": problem["unit"], "error": problem["error"]}
+        return problem["final_answer"][0], meta
     if row["_dataset"] == "minerva_math":
         return str(extract(row["solution"])), {"rounded": True}
     return row["gt"], {}
 
 
 @cache
-def olympiadbench() -> list[dict[str, Any]]:
-    return list(rows(BENCHMARKS / "olympiadbench.jsonl"))
+def olympiadbench(source: Source) -> list[dict[str, Any]]:
+    return list(rows(source.benchmarks / "olympiadbench.jsonl"))
 
 
 @cache
-def judged() -> list[tuple[Scored, str | None, bool]]:
-    found = []
-    for scored in (*qwen(), *llama()):
+def graded(source: Source) -> list[tuple[Scored, str | None, bool]]:
+    """Every completion with our answer and whether we accept it."""
+    results = []
+    for scored in scored_completions(source):
         answer = extract(scored.text)
-        right = answer is not None and math.grade(answer, [scored.gold], scored.meta) >= 1
-        found.append((scored, answer, right))
-    return found
+        correct = answer is not None and math.grade(answer, [scored.gold], scored.meta) >= 1
+        results.append((scored, answer, correct))
+    return results
 
 
-# Why they differ: (data set, gold, our answer, whether we hold it right, how many completions).
-DIFFERENCES: dict[str, list[tuple[str, str, str | None, bool, int]]] = {
-    "theirs: the same in another writing is not recognised": [
+FIXTURE_DIFFERENCES: Differences = {
+    "theirs: another notation is not recognised": [
+        ("minerva_math", "4.5e3", r"4.5 \times 10^3", True, 1),
+        ("minerva_math", "c e^{-x}", r"y = \frac{C}{e^x}", True, 1),
+        ("olympiadbench", "2,5", "5, 2", True, 1),
+    ],
+    "theirs: one of several answers counts for all": [("olympiadbench", "2,5", "2", False, 1)],
+    "theirs: a hundredfold counts as a percentage": [("olympiadbench", "40", "4000", False, 1)],
+    "debatable: rounds to the digits that the gold shows": [
+        ("minerva_math", "4.5e3", r"4.53 \times 10^3 \text{ m/s}", True, 1)
+    ],
+}
+
+# Why the scores differ: (data set, gold, our answer, whether we accept it, number of completions).
+REAL_DIFFERENCES: Differences = {
+    "theirs: another notation is not recognised": [
         ("gsm8k", "6", "6th", True, 1),
         ("minerva_math", "np.arcsin(10/13)", r"\arcsin \left( \frac{10}{13} \right)", True, 1),
         ("minerva_math", "np.arcsin(10/13)", r"\arcsin\left(\frac{1}{1.3}\right)", True, 1),
@@ -203,7 +225,7 @@ DIFFERENCES: dict[str, list[tuple[str, str, str | None, bool, int]]] = {
         ("olympiadbench", "$(27,20,13), (18,20,22)$", r"(27, 20, 13) \text{ and } (18, 20, 22)", True, 1),
         ("olympiadbench", r"$0,-1,-\frac{3}{2}$", r"-\frac{3}{2}, 0, -1", True, 1),
     ],
-    "theirs: some of several answers are taken for all, or too many for enough": [
+    "theirs: some of several answers count for all, or too many count as enough": [
         ("olympiadbench", "$f(x)=x$,$f(x)=2-x$", "f(x) = x", False, 2),
         ("olympiadbench", "$f(x)=x,f(x)=-x$", "f(x) = x", False, 2),
         ("olympiadbench", r"$\frac{1}{3},1,\frac{1}{9}$", r"\frac{1}{3}, 1, \frac{1}{27}", False, 1),
@@ -216,7 +238,7 @@ DIFFERENCES: dict[str, list[tuple[str, str, str | None, bool, int]]] = {
         ("olympiadbench", r"$64,\frac{1}{4}$", "64", False, 1),
         ("olympiadbench", r"$3,1,-1,1+\sqrt{2}, 1-\sqrt{2}$", "3, -1, 1", False, 1),
     ],
-    "theirs: a hundredth or a hundredfold is taken for a percentage": [
+    "theirs: a hundredth or a hundredfold counts as a percentage": [
         ("minerva_math", "1.70e4", "1.70e+06", False, 1),
         ("olympiadbench", "100", "1", False, 2),
         ("olympiadbench", "10", "1000", False, 1),
@@ -224,13 +246,13 @@ DIFFERENCES: dict[str, list[tuple[str, str, str | None, bool, int]]] = {
         ("gsm8k", "20", "2000", False, 1),
         ("gsm8k", "70", "0.7", False, 1),
     ],
-    "theirs: different values are taken for equal": [
+    "theirs: different values count as equal": [
         ("minerva_math", r"\frac{37}{4} m", r"\frac{37}{4m}", False, 1),
     ],
     "theirs: a relative 1e-4 is granted where the gold is exact": [
         ("olympiadbench", r"$\frac{2016}{2017^{2}}$", r"\frac{1}{2018}", False, 1),
     ],
-    "theirs: the last number is taken of a text that never comes to an answer": [
+    "theirs: the last number counts in a text without an answer": [
         ("olympiadbench", "3", None, False, 1),
     ],
     "debatable: rounds to the digits that the gold shows": [
@@ -240,53 +262,104 @@ DIFFERENCES: dict[str, list[tuple[str, str, str | None, bool, int]]] = {
         ("minerva_math", "4.6e-24", r"4.57 \times 10^{-24}", True, 1),
         ("minerva_math", "20.39", "20.385", True, 1),
     ],
-    "debatable: a sum that is not carried out": [
+    "debatable: a sum that is not added up": [
         ("amc23", "265.0", "49+216", True, 2),
         ("amc23", "194.0", "25+169", True, 1),
     ],
-    "debatable: a and b are -2, which the answer says once": [
+    "debatable: a and b are both -2, which the answer gives once": [
         ("olympiadbench", "-2,-2", "-2", False, 1),
     ],
 }
 
+# Problems (idx) of Minerva for which the third copy accepts the answer of the part before or after, or an answer that
+# lacks a term: its answer column disagrees with the box of its own solution.
+REAL_MISPLACED = [
+    57,
+    61,
+    68,
+    74,
+    75,
+    81,
+    87,
+    93,
+    101,
+    104,
+    110,
+    112,
+    114,
+    118,
+    126,
+    129,
+    134,
+    139,
+    145,
+    149,
+    151,
+    154,
+    155,
+]
+REAL_MISPLACED += [162, 165, 167, 173, 198, 201, 211, 223, 226, 227, 240, 242, 246, 247, 251, 254, 268]
 
-@recorded
-@copied
-def test_every_difference_from_recorded_scores_is_explained() -> None:
+OWN = Source(FIXTURES / "completions", FIXTURES / "benchmarks", FIXTURE_DIFFERENCES, 3, 5, [2], 1)
+REAL = Source(
+    Path(os.environ.get("LEASH_COMPLETIONS", "")),
+    Path(os.environ.get("LEASH_BENCHMARKS", "")),
+    REAL_DIFFERENCES,
+    *(70, 85),
+    REAL_MISPLACED,
+    21,
+)
+no_benchmarks = pytest.mark.skipif(not (REAL.benchmarks / "math500.jsonl").is_file(), reason="set LEASH_BENCHMARKS")
+no_completions = pytest.mark.skipif(
+    not (REAL.completions / "llama3b_k50_step400.jsonl.gz").is_file(), reason="set LEASH_COMPLETIONS"
+)
+on_completions = pytest.mark.parametrize(
+    "source",
+    [pytest.param(OWN, id="fixtures"), pytest.param(REAL, id="real", marks=[no_benchmarks, no_completions])],
+)
+on_benchmarks = pytest.mark.parametrize(
+    "source", [pytest.param(OWN, id="fixtures"), pytest.param(REAL, id="real", marks=no_benchmarks)]
+)
+
+
+@on_completions
+def test_every_difference_from_recorded_scores_has_a_listed_cause(source: Source) -> None:
     differing = Counter(
-        (scored.dataset, scored.gold, answer, right) for scored, answer, right in judged() if right != scored.score
+        (scored.dataset, scored.gold, answer, correct)
+        for scored, answer, correct in graded(source)
+        if correct != scored.score
     )
-    explained = Counter({row[:4]: row[4] for listed in DIFFERENCES.values() for row in listed})
-    assert differing - explained == Counter(), "not explained"
-    assert explained - differing == Counter(), "no longer so"
+    listed = Counter({row[:4]: row[4] for causes in source.differences.values() for row in causes})
+    assert differing - listed == Counter(), "not listed"
+    assert listed - differing == Counter(), "no longer so"
 
 
-@recorded
-@copied
-def test_scores_of_whole_number_benchmarks_agree_in_99_of_100() -> None:
+@on_completions
+def test_scores_of_whole_number_benchmarks_agree_in_99_of_100(source: Source) -> None:
     agreeing, counted = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
-    for scored, _, right in judged():
+    for scored, _, correct in graded(source):
         counted[scored.dataset, scored.role] += 1
-        agreeing[scored.dataset, scored.role] += right == scored.score
-    for dataset in ("aime24", "amc23", "gsm8k"):
-        for role in ("base", "rl", "llama"):
-            assert agreeing[dataset, role] >= 0.99 * counted[dataset, role]
+        agreeing[scored.dataset, scored.role] += correct == scored.score
+    assert set(counted) >= WHOLE_NUMBER_GROUPS
+    for group in WHOLE_NUMBER_GROUPS:
+        assert counted[group] > 0
+        assert agreeing[group] >= 0.99 * counted[group]
 
 
-@recorded
-@copied
-def test_no_wrong_answer_is_held_right_for_another_problem() -> None:
-    """26,000 comparisons of golds with wrong answers, most of them to other problems: what is equal is of one class."""
-    golds = sorted({scored.gold for scored, _, _ in judged() if not scored.gold.isdigit() and "%" not in scored.gold})
-    answers = sorted({answer for _, answer, right in judged() if answer and not right and not answer.isdigit()})
-    pairs = [(gold, answer) for i, answer in enumerate(answers) for gold in golds[i % 21 :: 21]]
-    held = [(gold, answer) for gold, answer in pairs if math.grade(answer, [gold], {})]
-    assert 0 < len(held) < 30
-    assert [pair for pair in held if math.canonical(pair[0], {}) != math.canonical(pair[1], {})] == []
+@on_completions
+def test_a_wrong_answer_that_equals_another_problems_gold_is_in_its_class(source: Source) -> None:
+    """26,000 comparisons of golds with wrong answers, most of them to other problems: equal means one class."""
+    results = graded(source)
+    golds = sorted({scored.gold for scored, _, _ in results if not scored.gold.isdigit() and "%" not in scored.gold})
+    answers = sorted({answer for _, answer, correct in results if answer and not correct and not answer.isdigit()})
+    pairs = [(gold, answer) for i, answer in enumerate(answers) for gold in golds[i % source.stride :: source.stride]]
+    equal = [(gold, answer) for gold, answer in pairs if math.grade(answer, [gold], {})]
+    assert 0 < len(equal) < 30
+    assert [pair for pair in equal if math.canonical(pair[0], {}) != math.canonical(pair[1], {})] == []
 
 
-def key(text: str) -> str:
-    """A question without its writing."""
+def question_key(text: str) -> str:
+    """A question without its notation."""
     return re.sub(r"[^a-z0-9]", "", text.lower())
 
 
@@ -294,53 +367,57 @@ def unequal(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return [(a, b) for a, b in pairs if not (math.grade(a, [b], {}) and math.grade(b, [a], {}))]
 
 
-@copied
-def test_copies_of_aime24_and_amc23_are_equal() -> None:
-    nemo = {key(row["problem"])[:60]: row["expected_answer"] for row in rows(BENCHMARKS / "aime24__nemo_variant.jsonl")}
-    matched = [
-        (get_close_matches(key(row["problem"])[:60], nemo, n=1), row) for row in rows(BENCHMARKS / "aime24.jsonl")
-    ]
-    pairs = [(row["answer"], nemo[same[0]]) for same, row in matched]
-    evalchemy = {
-        key(row["question"]): str(row["answer"]) for row in rows(BENCHMARKS / "amc23__evalchemy_variant.jsonl")
+@on_benchmarks
+def test_copies_of_aime24_and_amc23_are_equal(source: Source) -> None:
+    nemo = {
+        question_key(row["problem"])[:60]: row["expected_answer"]
+        for row in rows(source.benchmarks / "aime24__nemo_variant.jsonl")
     }
-    pairs += [(str(row["answer"]), evalchemy[key(row["problem"])]) for row in rows(BENCHMARKS / "amc23.jsonl")]
-    assert len(pairs) == 70
+    pairs = []
+    for row in rows(source.benchmarks / "aime24.jsonl"):
+        same = get_close_matches(question_key(row["problem"])[:60], nemo, n=1)
+        pairs.append((row["answer"], nemo[same[0]]))
+    evalchemy = {
+        question_key(row["question"]): str(row["answer"])
+        for row in rows(source.benchmarks / "amc23__evalchemy_variant.jsonl")
+    }
+    for row in rows(source.benchmarks / "amc23.jsonl"):
+        pairs.append((str(row["answer"]), evalchemy[question_key(row["problem"])]))
+    assert len(pairs) == source.copied_pairs
     assert unequal(pairs) == []
 
 
-@copied
-def test_copies_of_math500_are_equal_and_one_class_each() -> None:
+@on_benchmarks
+def test_copies_of_math500_are_equal_and_one_class_each(source: Source) -> None:
     prime = {
-        row["problem"]: row["expected_answer"] for row in rows(BENCHMARKS / "math500__prime_cleaned_variant.jsonl")
+        row["problem"]: row["expected_answer"]
+        for row in rows(source.benchmarks / "math500__prime_cleaned_variant.jsonl")
     }
-    pairs = [(row["answer"], prime[row["problem"]]) for row in rows(BENCHMARKS / "math500.jsonl")]
-    assert sum(a != b for a, b in pairs) == 85
+    pairs = [(row["answer"], prime[row["problem"]]) for row in rows(source.benchmarks / "math500.jsonl")]
+    assert sum(a != b for a, b in pairs) == source.math500_spellings
     assert unequal(pairs) == []
     assert [pair for pair in pairs if math.canonical(pair[0], {}) != math.canonical(pair[1], {})] == []
 
 
-# Problems (idx) of Minerva whose accepted answers in the third copy are those of the part before or after, or lack a
-# term: its answer column disagrees with the box of its own solution.
-MISPLACED = [57, 61, 68, 74, 75, 81, 87, 93, 101, 104, 110, 112, 114, 118, 126, 129, 134, 139, 145, 149, 151, 154, 155]
-MISPLACED += [162, 165, 167, 173, 198, 201, 211, 223, 226, 227, 240, 242, 246, 247, 251, 254, 268]
-
-
-@copied
-def test_copies_of_minerva_are_equal_but_for_golds_of_one_that_belong_to_other_parts() -> None:
-    first = list(rows(BENCHMARKS / "minerva_math.jsonl"))
+@on_benchmarks
+def test_copies_of_minerva_are_equal_except_for_misplaced_golds_of_one(source: Source) -> None:
+    first = list(rows(source.benchmarks / "minerva_math.jsonl"))
     golds = [str(extract(row["solution"])) for row in first]
-    limo = [row["answer"] for row in rows(BENCHMARKS / "minerva_math__limo_question_answer.jsonl")]
+    limo = [row["answer"] for row in rows(source.benchmarks / "minerva_math__limo_question_answer.jsonl")]
     assert unequal(list(zip(golds, limo, strict=True))) == []
 
-    third = {key(row["problem"]): row["answer"] for row in rows(BENCHMARKS / "minerva_math__deepscaler_variant.jsonl")}
-    accepted = [third[key(row["problem"])] for row in first]
-    assert [i for i, gold in enumerate(golds) if not math.grade(gold, accepted[i], {"rounded": True})] == MISPLACED
+    third = {
+        question_key(row["problem"]): row["answer"]
+        for row in rows(source.benchmarks / "minerva_math__deepscaler_variant.jsonl")
+    }
+    accepted = [third[question_key(row["problem"])] for row in first]
+    wrong = [i for i, gold in enumerate(golds) if not math.grade(gold, accepted[i], {"rounded": True})]
+    assert wrong == source.misplaced
 
 
-@copied
-def test_no_gold_is_complained_about() -> None:
-    golds = [row["answer"] for row in rows(BENCHMARKS / "math500.jsonl")]
-    golds += [row["final_answer"][0] for row in olympiadbench()]
-    golds += [str(extract(row["solution"])) for row in rows(BENCHMARKS / "minerva_math.jsonl")]
-    assert {gold: wrong for gold in golds if (wrong := math.complaint([gold], {}))} == {}
+@on_benchmarks
+def test_the_grader_accepts_every_gold(source: Source) -> None:
+    golds = [row["answer"] for row in rows(source.benchmarks / "math500.jsonl")]
+    golds += [row["final_answer"][0] for row in olympiadbench(source)]
+    golds += [str(extract(row["solution"])) for row in rows(source.benchmarks / "minerva_math.jsonl")]
+    assert {gold: complaint for gold in golds if (complaint := math.complaint([gold], {}))} == {}

@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from stages import categorize, tables
-from stages.params import Params
-from stages.report import write
-from stages.verify import audit
-from stages.verify.recheck import recheck
+from leash import database, tables
+from leash.params.groups import Params
+from leash.report import audit, writers
+from leash.report.answer_recheck import recheck_answer
+from stages.categorize import stage
 from tests.conftest import small, write_params
 
 
@@ -53,7 +53,7 @@ from tests.conftest import small, write_params
     ],
 )
 def test_the_second_opinion(answer: str, gold: str, opinion: str) -> None:
-    assert recheck(answer, [gold], {}, "math") == opinion
+    assert recheck_answer(answer, [gold], {}, "math") == opinion
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_the_second_opinion(answer: str, gold: str, opinion: str) -> None:
 def test_the_second_opinion_knows_the_problems_own_rules(
     answer: str, gold: list[str], meta: dict[str, Any], grader: str, opinion: str
 ) -> None:
-    assert recheck(answer, gold, meta, grader) == opinion
+    assert recheck_answer(answer, gold, meta, grader) == opinion
 
 
 K = 100
@@ -118,24 +118,24 @@ def measured_with(epsilon: float) -> Params:
     run = {"datasets": ["chain"]}
     params = write_params(Path(), small(run=run, sample={"k": K}, categorize={"epsilon": epsilon}))
     about = {"dataset": "chain", "question": "?", "gold": [GOLD], "grader": "math", "images": None, "meta": "{}"}
-    problems = tables.table([{"problem_id": problem, **about} for problem in HITS], tables.PROBLEMS)
-    tables.write(tables.problems_path("chain"), problems, tables.PROBLEMS)
+    problems = tables.table_from_rows([{"problem_id": problem, **about} for problem in HITS], tables.PROBLEMS_SCHEMA)
+    tables.write(tables.problems_path("chain"), problems, tables.PROBLEMS_SCHEMA)
     for model, side in (("base", 0), ("rlvr", 1)):
         for name, samples in (("a", range(50)), ("b", range(50, K))):
             rows = [row(problem, i, hits[side]) for problem, hits in HITS.items() for i in samples]
             for folder, schema in (
-                (tables.completions_folder(model, "chain"), tables.COMPLETIONS),
-                (tables.verdicts_folder(model, "chain"), tables.VERDICTS),
+                (tables.completions_folder(model, "chain"), tables.COMPLETIONS_SCHEMA),
+                (tables.verdicts_folder(model, "chain"), tables.VERDICTS_SCHEMA),
             ):
-                tables.write(folder / f"{name}.parquet", tables.table(rows, schema), schema)
-    categorize.run(params)
+                tables.write(folder / f"{name}.parquet", tables.table_from_rows(rows, schema), schema)
+    stage.run(params)
     return params
 
 
 def listed(params: Params) -> pa.Table:
-    with tables.database(params) as connection:
-        hits = audit.hits(params, connection)
-    return audit.decisive_hits(hits, audit.texts(hits))
+    with database.open_database(params) as connection:
+        hits = audit.find_decisive_hits(params, connection)
+    return audit.build_decisive_table(hits, audit.read_completion_texts(hits))
 
 
 def decisive(params: Params) -> list[dict[str, Any]]:
@@ -163,8 +163,8 @@ def test_a_slip_of_the_grader_is_flagged(measured: Params) -> None:
         (50, "70", GOLD)
     ]
     assert {hit["second_check"] for hit in found} == {"agrees", "disagrees"}
-    assert audit.sentence(listed(measured)) == (
-        "4 categories hang on 3 hits or fewer, 8 completions in all; "
+    assert audit.describe_decisive_hits(listed(measured)) == (
+        "4 categories depend on 3 hits or fewer, 8 completions in all; "
         "the second check disagrees with the grader on 1 of them."
     )
 
@@ -172,7 +172,7 @@ def test_a_slip_of_the_grader_is_flagged(measured: Params) -> None:
 def test_texts_come_with_the_hits_and_nothing_fails_without_them(measured: Params) -> None:
     found = decisive(measured)
     assert all(hit["text"].startswith("…x") and hit["text"].endswith("}") for hit in found)
-    assert {len(hit["text"]) for hit in found} == {audit.TAIL + 1}
+    assert {len(hit["text"]) for hit in found} == {audit.TEXT_TAIL_CHARS + 1}
     for shard in tables.shards(tables.completions_folder("rlvr", "chain")):
         shard.unlink()
     assert {hit["model"]: hit["text"] is None for hit in decisive(measured)} == {"base": False, "rlvr": True}
@@ -190,9 +190,9 @@ def test_above_epsilon_it_is_the_last_hits_that_count() -> None:
 
 
 def test_statuses_are_counted_per_model_and_category(measured: Params) -> None:
-    with tables.database(measured) as connection:
-        by_model = audit.statuses(connection).to_pylist()
-        by_category = audit.statuses_by_category(measured, connection).to_pylist()
+    with database.open_database(measured) as connection:
+        by_model = audit.count_statuses(connection).to_pylist()
+        by_category = audit.count_statuses_by_category(measured, connection).to_pylist()
     assert [(row["model"], row["dataset"], row["completions"]) for row in by_model] == [
         ("base", "all", 600),
         ("base", "chain", 600),
@@ -207,6 +207,6 @@ def test_statuses_are_counted_per_model_and_category(measured: Params) -> None:
 
 def test_the_list_is_a_csv_file_that_others_can_read(measured: Params) -> None:
     hits = listed(measured)
-    write.csv(Path("hits.csv"), hits)
+    writers.write_csv(Path("hits.csv"), hits)
     with Path("hits.csv").open(newline="") as file:
         assert [hit["sample"] for hit in csv.DictReader(file)] == [str(hit["sample"]) for hit in hits.to_pylist()]

@@ -1,8 +1,8 @@
-"""Whatever stands in a file that people write: the command does its work, or says in one sentence which place is wrong
-and has written nothing.
+"""Any content of a file that people write: the command succeeds, or it exits with code 2, names the file in one line
+and writes nothing.
 
-Hypothesis makes the files: true ones with any value in any place, and bytes that are no such file at all. What it once
-found is below each property as a plain example.
+Hypothesis makes the files: valid ones with any value in any place, and arbitrary bytes. Below each property are the
+inputs that once broke it, as plain examples.
 """
 
 from __future__ import annotations
@@ -26,24 +26,25 @@ from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from leash.errors import LeashError
+from leash.params import errors
+from leash.params.loading import load
 from stages.cli import main
 from tests import made
 from tests.conftest import ROOT, yaml
 
 
 def bounded(examples: int) -> settings:
-    """The same examples on every machine, and no clock."""
-    unhurried = [HealthCheck.too_slow, HealthCheck.data_too_large]
-    return settings(
-        max_examples=examples, derandomize=True, deadline=None, database=None, suppress_health_check=unhurried
-    )
+    """The same examples on every machine, without a time limit."""
+    checks = [HealthCheck.too_slow, HealthCheck.data_too_large]
+    return settings(max_examples=examples, derandomize=True, deadline=None, database=None, suppress_health_check=checks)
 
 
 class Written(str):
-    """A piece of a file that stands in it as it is, where a value would."""
+    """A piece of a file that is written as it is, in the place of a value."""
 
 
-LONG = Written("1" + "0" * 5000)  # more digits than Python reads
+LONG = Written("1" + "0" * 5000)  # more digits than Python converts
 NUMBERS = st.sampled_from([2**31, 2**63, 10**30, -(10**30), LONG, math.nan, math.inf, -math.inf, 1e-320, 0.5, -1, 0])
 TEXTS = st.sampled_from(
     [
@@ -60,7 +61,7 @@ VALUES = st.recursive(
 
 
 def as_json(value: Any) -> str:
-    """JSON with what others write into it: NaN, infinities, halves of characters."""
+    """JSON as other programs write it, with NaN, infinities and lone surrogates."""
     if isinstance(value, Written):
         return str(value)
     if isinstance(value, dict):
@@ -71,7 +72,7 @@ def as_json(value: Any) -> str:
 
 
 def as_yaml(value: Any) -> str:
-    """The same as YAML, which calls them .nan and .inf."""
+    """YAML, which writes .nan and .inf."""
     if isinstance(value, float) and not math.isfinite(value):
         return ".nan" if math.isnan(value) else f"{'-' if value < 0 else ''}.inf"
     if isinstance(value, dict):
@@ -82,13 +83,13 @@ def as_yaml(value: Any) -> str:
 
 
 def places(value: Any, above: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Where something stands in a tree of mappings and lists."""
+    """The paths to all nodes of a tree of mappings and lists."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [above, *(place for name, part in inner for place in places(part, (*above, name)))]
 
 
 def put(value: Any, place: tuple[Any, ...], new: Any) -> Any:
-    """The tree with something else at one place."""
+    """The tree with another value at one path."""
     if not place:
         return new
     copy = dict(value) if isinstance(value, dict) else list(value)
@@ -103,24 +104,23 @@ def at(value: Any, place: tuple[Any, ...]) -> Any:
 
 
 @st.composite
-def altered(draw: st.DrawFn, true: Any, values: st.SearchStrategy[Any] = VALUES) -> Any:
-    """A true tree in which one or two places hold something else, lack a key or have one more."""
+def altered(draw: st.DrawFn, valid: Any, values: st.SearchStrategy[Any] = VALUES) -> Any:
+    """A valid tree in which one or two nodes have another value, lack a key or have an extra one."""
     for _ in range(draw(st.integers(1, 2))):
-        there = places(true)
-        place = draw(st.sampled_from(there))
-        old = at(true, place)
+        place = draw(st.sampled_from(places(valid)))
+        old = at(valid, place)
         new = draw(values)
         if isinstance(old, dict) and old and draw(st.booleans()):
             dropped = draw(st.sampled_from([None, *old]))
             kept = {name: inner for name, inner in old.items() if name != dropped}
             new = kept if dropped is not None else {**kept, draw(st.text(max_size=6)): new}
-        true = put(true, place, new)
-    return true
+        valid = put(valid, place, new)
+    return valid
 
 
 @contextmanager
 def folder() -> Iterator[Path]:
-    """An empty folder to work in."""
+    """Work in an empty folder."""
     home = Path.cwd()
     with tempfile.TemporaryDirectory() as name:
         os.chdir(name)
@@ -134,8 +134,8 @@ def tree(root: Path) -> dict[str, bytes | None]:
     return {str(path.relative_to(root)): path.read_bytes() if path.is_file() else None for path in root.rglob("*")}
 
 
-def ended(*arguments: str) -> Result:
-    """Run a command here: it ends well, or with one sentence and with nothing written."""
+def run(*arguments: str) -> Result:
+    """Run a command here: it succeeds, or it prints one line and writes nothing."""
     before = tree(Path.cwd())
     result = CliRunner().invoke(main, arguments)
     raised = result.exception
@@ -150,56 +150,36 @@ def ended(*arguments: str) -> Result:
 
 
 def assert_named(names: str | tuple[str, ...], *arguments: str) -> int:
-    """Assert that a command ends well, or in a sentence that names one of these; the exit code."""
-    result = ended(*arguments)
+    """Assert that a command succeeds, or prints a line with one of these names; return the exit code."""
+    result = run(*arguments)
     names = (names,) if isinstance(names, str) else names
     assert not result.exit_code or any(name in result.stderr for name in names), result.stderr
     return result.exit_code
 
 
 def refused(*arguments: str) -> str:
-    """The sentence with which a command refuses to work here."""
-    result = ended(*arguments)
+    """The line that a command prints when it fails."""
+    result = run(*arguments)
     assert result.exit_code == 2
     return result.stderr
 
 
 # params.yaml
 
-TRUE = yaml.load((ROOT / "params.yaml").read_text())
+VALID = yaml.load((ROOT / "params.yaml").read_text())
 PIECES = st.sampled_from(
     [
         *("*nobody", "&a [*a]", "&b {b: *b}", "{a: 1, a: 2}", "!!bool maybe", "!!int x", "!!float x", "!!binary x"),
         *("!!timestamp x", "!!set {a, b}", "!!omap [a: 1]", "!!python/object:os.system x", "2024-13-45", "2024-01-01"),
-        *(
-            "0x_",
-            "1_000",
-            "? [a]",
-            "{? [a] : b}",
-            "[" * 2000,
-            "[" * 2000 + "]" * 2000,
-            "'",
-            '"\\x"',
-            "\t",
-            "%",
-            "---",
-            "...",
-        ),
-        *(
-            "&a [x, x, x, x, x, x, x, x, x], k: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a]",
-            "!x y",
-            "|",
-            "@",
-            "\x00",
-            "\x85",
-        ),
+        *("0x_", "1_000", "? [a]", "{? [a] : b}", "[" * 2000, "[" * 2000 + "]" * 2000, "'", '"\\x"', "\t", "%", "---"),
+        *("...", "&a [x, x, x, x, x], k: &b [*a, *a, *a, *a, *a]", "!x y", "|", "@", "\x00", "\x85"),
     ]
 ).map(Written)
 
 
 @bounded(50)
-@given(altered(TRUE, VALUES | PIECES))
-def test_any_parameters(raw: Any) -> None:
+@given(altered(VALID, VALUES | PIECES))
+def test_any_values_in_params_yaml(raw: Any) -> None:
     with folder():
         Path("params.yaml").write_bytes(as_yaml(raw).encode("utf-8", "surrogatepass"))
         assert_named("params.yaml", "query", "select 1")
@@ -207,7 +187,7 @@ def test_any_parameters(raw: Any) -> None:
 
 @bounded(40)
 @given(st.binary(max_size=30) | st.text(max_size=30).map(lambda text: text.encode()))
-def test_parameters_that_are_anything(content: bytes) -> None:
+def test_any_bytes_as_params_yaml(content: bytes) -> None:
     with folder():
         Path("params.yaml").write_bytes(content)
         assert_named("params.yaml", "query", "select 1")
@@ -226,7 +206,7 @@ def small_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @bounded(40)
 @given(st.data())
-def test_any_parameters_of_a_run_with_verdicts(small_run: Path, data: st.DataObject) -> None:
+def test_any_values_in_params_yaml_of_a_run_with_verdicts(small_run: Path, data: st.DataObject) -> None:
     raw = data.draw(altered(yaml.load((small_run / "params.yaml").read_text())))
     with folder() as here:
         (here / "data").symlink_to(small_run / "data")
@@ -235,55 +215,68 @@ def test_any_parameters_of_a_run_with_verdicts(small_run: Path, data: st.DataObj
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("text", "kind", "fact"),
     [
-        ("a: 2024-13-45", "params.yaml is not YAML: month must be in 1..12."),
-        ("a: !!bool maybe", "params.yaml is not YAML: 'maybe'."),
-        (f"a: {LONG}", "params.yaml is not YAML: Exceeds the limit (4300 digits)"),
-        ("- " * 2000, "params.yaml is nested too deeply"),
-        ("{a: 1, a: 2}", "params.yaml is not YAML: found duplicate key"),
-        ("run: &a {models: *a}", "params.yaml: `run.models` is"),
-        ('"a\\nb\\e[2J": 1', "params.yaml: `run` is missing; add it."),
+        ("a: 2024-13-45", errors.BadParamsFileError, "month must be in 1..12"),
+        ("a: !!bool maybe", errors.BadParamsFileError, "'maybe'"),
+        (f"a: {LONG}", errors.BadParamsFileError, "4300 digits"),
+        ("- " * 2000, errors.BadParamsFileError, "nested"),
+        ("{a: 1, a: 2}", errors.BadParamsFileError, "duplicate key"),
+        ("run: &a {models: *a}", errors.BadValueError, "`run.models`"),
+        ('"a\\nb\\e[2J": 1', errors.MissingKeyError, "`run`"),
     ],
 )
-def test_parameters_that_broke_the_reader(text: str, sentence: str) -> None:
+def test_params_files_that_broke_the_reader(text: str, kind: type[LeashError], fact: str) -> None:
     with folder():
         Path("params.yaml").write_text(text)
-        assert sentence in refused("query", "select 1")
+        with pytest.raises(kind) as error:
+            load()
+        assert fact in str(error.value)
+        assert f"leash: {error.value}\n" == refused("query", "select 1")
 
 
 def test_aliases_of_aliases_are_not_written_out() -> None:
-    """Nine lines that stand for a thousand million words."""
+    """Nine lines that expand to a thousand million words."""
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9)]
     with folder():
         Path("params.yaml").write_text("\n".join([*lines, "run: *a8"]))
-        assert "params.yaml: `run` is [[[[[" in refused("query", "select 1")
+        with pytest.raises(errors.BadValueError) as error:
+            load()
+        assert (error.value.key, error.value.value[:5]) == ("run", "[[[[[")
 
 
 @pytest.mark.parametrize(
-    ("group", "field", "value", "sentence"),
+    ("group", "field", "value", "kind"),
     [
-        ("sample", "k", 2**31, "`sample.k` is 2147483648, but should be less than or equal to 2147483647."),
-        ("sample", "stop_after", 10**30, "`sample.stop_after` is 1000000000000000000000000000000, but should be"),
-        ("sample", "temperature", math.nan, "`sample.temperature` is nan, but should be a finite number."),
-        ("sample", "temperature", math.inf, "`sample.temperature` is inf, but should be a finite number."),
-        ("categorize", "bootstrap", 10**6, "`categorize.bootstrap` is 1000000, but should be less than or equal to"),
-        ("report", "title", "a\0b", "`report.title` is 'a\\x00b', but should be text without a NUL character."),
-        ("run", "datasets", ["chain", "make", "chain"], "`run.datasets` names chain twice; take one off the list."),
+        ("sample", "k", 2**31, errors.BadValueError),
+        ("sample", "stop_after", 10**30, errors.BadValueError),
+        ("sample", "temperature", math.nan, errors.BadValueError),
+        ("sample", "temperature", math.inf, errors.BadValueError),
+        ("categorize", "bootstrap", 10**6, errors.BadValueError),
+        ("report", "title", "a\0b", errors.BadValueError),
+        ("run", "datasets", ["chain", "make", "chain"], errors.BadListError),
     ],
 )
-def test_parameters_that_no_stage_can_use(group: str, field: str, value: Any, sentence: str) -> None:
+def test_values_that_no_stage_can_use_are_refused(
+    group: str, field: str, value: Any, kind: type[errors.ParamError]
+) -> None:
     with folder():
-        Path("params.yaml").write_text(as_yaml({**TRUE, group: {**TRUE[group], field: value}}))
-        assert f"params.yaml: {sentence}" in refused("query", "select 1")
+        Path("params.yaml").write_text(as_yaml({**VALID, group: {**VALID[group], field: value}}))
+        with pytest.raises(kind) as error:
+            load()
+    assert error.value.key == f"{group}.{field}"
+    if isinstance(error.value, errors.BadValueError):
+        assert error.value.value == repr(value)
 
 
-def test_a_config_that_holds_itself() -> None:
-    config = {"datasets": {**TRUE["datasets"], "gym": {"family": "reasoning_gym", "config": Written("&a {b: *a}")}}}
+def test_a_config_that_contains_itself_is_refused() -> None:
+    config = {"datasets": {**VALID["datasets"], "gym": {"family": "reasoning_gym", "config": Written("&a {b: *a}")}}}
     with folder():
-        Path("params.yaml").write_text(as_yaml({**TRUE, **config}))
-        assert "`datasets.gym.config` is" in refused("query", "select 1")
+        Path("params.yaml").write_text(as_yaml({**VALID, **config}))
+        with pytest.raises(errors.BadValueError) as error:
+            load()
+    assert error.value.key == "datasets.gym.config"
 
 
 # Problem files
@@ -310,7 +303,7 @@ def json_document(value: Any) -> bytes:
 
 
 def csv(rows: Any) -> bytes:
-    """Cells as they are, unquoted: some rows come out too long, or with a quote that never ends."""
+    """CSV without quoting: some rows are too long, or have a quote that never ends."""
     lines = [row for row in (rows if isinstance(rows, list) else [rows]) if isinstance(row, dict)] or [{}]
     cells = [lines[0], *(row.values() for row in lines)]
     return "\n".join(",".join(map(str, row)) for row in cells).encode("utf-8", "replace")
@@ -318,7 +311,7 @@ def csv(rows: Any) -> bytes:
 
 @st.composite
 def parquet(draw: st.DrawFn, columns: tuple[str, ...]) -> bytes:
-    """A table with columns of any kind, now and then cut or with a byte that is another."""
+    """A table with columns of any type, sometimes cut off or with a flipped bit."""
     size = draw(st.integers(0, 3))
     names = [name for name in (*columns, "more") if draw(st.integers(0, 9))]
     sink = io.BytesIO()
@@ -370,34 +363,28 @@ DEEP = "[" * 900 + "1" + "]" * 900
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("text", "fact"),
     [
-        ("[1, 2]", "exam.jsonl: a row must be an object with columns, not 1."),
-        (f'{{"question": "?", "answer": {LONG}}}', "exam.jsonl can't be read: Exceeds the limit (4300 digits)"),
-        (
-            f'{{"question": "?", "answer": {DEEP}}}',
-            "exam.jsonl, row 1: a value is nested too deeply; write it as text.",
-        ),
-        (
-            '{"question": "?", "answer": 1, "more": {"bytes": [1]}}',
-            "exam.jsonl, row 1 has an image that is neither bytes",
-        ),
-        (f'{{"question": "?", "answer": 1, "more": "{"x" * 5000}"}}', "can't be used here (File name too long)"),
+        ("[1, 2]", "exam.jsonl"),
+        (f'{{"question": "?", "answer": {LONG}}}', "4300 digits"),
+        (f'{{"question": "?", "answer": {DEEP}}}', "row 1"),
+        ('{"question": "?", "answer": 1, "more": {"bytes": [1]}}', "row 1"),
+        (f'{{"question": "?", "answer": 1, "more": "{"x" * 5000}"}}', "File name too long"),
     ],
 )
-def test_problem_files_that_broke_fetch(text: str, sentence: str) -> None:
+def test_problem_files_that_broke_fetch(text: str, fact: str) -> None:
     exam = {"path": "exam.jsonl", "images": "more"} if "more" in text else {"path": "exam.jsonl"}
     with folder():
         Path("params.yaml").write_text(as_yaml({**FETCHED, "datasets": {"exam": exam}}))
         Path("exam.jsonl").write_text(text)
-        assert sentence in refused("fetch", "exam")
+        assert fact in refused("fetch", "exam")
 
 
-def test_a_pattern_that_is_none() -> None:
+def test_an_invalid_file_pattern_is_named() -> None:
     pattern = "**x"
     with folder():
         Path("params.yaml").write_text(as_yaml({**FETCHED, "datasets": {"exam": {"path": ".", "files": pattern}}}))
-        assert f"The pattern {pattern} of files in . is none" in refused("fetch", "exam")
+        assert pattern in refused("fetch", "exam")
 
 
 # Completions that are imported
@@ -453,8 +440,8 @@ def test_any_completions_to_import(content: bytes, format: str, ending: str) -> 
             assert assert_named("out", *command) == 0
 
 
-def test_half_characters_of_any_field_become_a_sign() -> None:
-    """Once it was written half and then broke: only the texts were cleaned."""
+def test_lone_surrogates_in_any_field_become_replacement_characters() -> None:
+    """Once only texts were cleaned, and the import stopped half-way."""
     half = {**OF_HARNESSES[3], "model": "\ud800", "metadata": {"\ud800": "\ud800"}}
     with folder():
         Path("out.jsonl").write_bytes(jsonl([half]))
@@ -468,10 +455,8 @@ def test_completions_that_broke_the_import() -> None:
         late = pa.table({"question": ["?"], "text": [""], "answer": pa.array([10**8], pa.date32())})
         pq.write_table(late, "out.parquet")
         names = ("--model", "mine", "--dataset", "exam")
-        assert "out.jsonl: a row is nested too deeply" in refused("import", "out.jsonl", *names)
-        assert "out.parquet, row 1: can't be read as Parquet (date value out of range)." in refused(
-            "import", "out.parquet", *names
-        )
+        assert "out.jsonl" in refused("import", "out.jsonl", *names)
+        assert "date value out of range" in refused("import", "out.parquet", *names)
 
 
 # Counts
@@ -510,19 +495,20 @@ def test_any_counts(file: tuple[str, bytes], k: str | None, epsilon: str | None)
 
 
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    ("change", "column"),
     [
-        ({"n_base": 10**30}, "n_base is 1000000000000000000000000000000, but no table holds more than 2,147,483,647."),
-        ({"n_base": "x" * 5000}, "n_base is xxx"),
-        ({"epsilon": "nan"}, "epsilon is nan, but should be a number from 0 to below 1."),
-        ({"epsilon": 1}, "epsilon is 1, but should be a number from 0 to below 1."),
-        ({"ended_base": "hit", "c_base": 0}, "ended_base is hit, but c_base is 0: there was no hit."),
-        ({"c_base_first": 3}, "c_base_first is 3, more than its n_base_first of 2."),
-        ({"n_rlvr_first": 9}, "n_rlvr_first is 9, more than its n_rlvr of 8."),
+        ({"n_base": 10**30}, "n_base"),
+        ({"n_base": "x" * 5000}, "n_base"),
+        ({"epsilon": "nan"}, "epsilon"),
+        ({"epsilon": 1}, "epsilon"),
+        ({"ended_base": "hit", "c_base": 0}, "ended_base"),
+        ({"c_base_first": 3}, "c_base_first"),
+        ({"n_rlvr_first": 9}, "n_rlvr_first"),
     ],
 )
-def test_counts_that_broke_the_comparison_or_went_through(change: dict[str, Any], sentence: str) -> None:
+def test_counts_that_once_broke_the_comparison_or_were_accepted(change: dict[str, Any], column: str) -> None:
     first = {"n_base_first": 2, "c_base_first": 0, "n_rlvr_first": 2, "c_rlvr_first": 0}
     with folder():
         Path("counts.csv").write_bytes(csv([{**ENDED[1], "ended_rlvr": "k", **first, **change}]))
-        assert f"counts.csv, row 1 (problem b): {sentence}" in refused("compare", "counts.csv")
+        line = refused("compare", "counts.csv")
+        assert all(fact in line for fact in ("counts.csv", "row 1", column))

@@ -1,4 +1,4 @@
-"""The paper's benchmarks: what rows of every copy become, and the real files where they are at hand."""
+"""The paper's benchmarks: rows of every copy become problems, or an error that names the row."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ from typing import Any
 
 import pytest
 
-from stages import fetch
-from stages.errors import LeashError
-from stages.fetch import Fetched
-from stages.fetch.benchmark import Place, Problem, Row
-from stages.fetch.benchmarks import FAMILIES, scibench
-from stages.params import Dataset, Params
-from stages.verify import graders
-from tests.conftest import small, write_params
-
-REAL = os.environ.get("LEASH_BENCHMARKS")
-real = pytest.mark.skipif(not REAL, reason="LEASH_BENCHMARKS does not name the folder of the real benchmark files")
+from leash.benchmarks import scibench
+from leash.benchmarks.benchmark import MissingColumnError, Problem, Row, RowError, RowLocation
+from leash.benchmarks.families import FAMILIES
+from leash.datasets import loading
+from leash.datasets.loading import FetchResult
+from leash.errors import UnknownNameError
+from leash.grading.graders import registry
+from leash.params.groups import Dataset, Params
+from stages.fetch import stage
+from tests.conftest import ROOT, small, write_params
 
 
 def problem(family: str, fields: dict[str, Any], **settings: Any) -> Problem | None:
-    row = Row({name.lower(): value for name, value in fields.items()}, Place(Path("file.jsonl"), 0))
+    row = Row({name.lower(): value for name, value in fields.items()}, RowLocation(Path("file.jsonl"), 0))
     return FAMILIES[family].problem(row, Dataset(family=family, **settings))
 
 
@@ -54,38 +53,38 @@ def problem(family: str, fields: dict[str, Any], **settings: Any) -> Problem | N
         ("mathvision", {"id": "1", "question": "?", "options": ["A"], "answer": "A", "image": b"\x89PNG"}, ["A"]),
     ],
 )
-def test_golds(family: str, fields: dict[str, Any], gold: list[str]) -> None:
+def test_every_copy_of_a_row_gives_the_same_kind_of_gold(family: str, fields: dict[str, Any], gold: list[str]) -> None:
     found = problem(family, fields)
     assert found is not None
     assert found.gold == gold
 
 
 @pytest.mark.parametrize(
-    ("family", "fields", "sentence"),
+    ("family", "fields", "fact"),
     [
-        (
-            "aime24",
-            {"problem": "?", "answer": "1/2"},
-            "file.jsonl, row 1: the answer of an AIME problem is a whole number",
-        ),
-        ("aime24", {"problem": "?"}, "file.jsonl has no column answer or expected_answer; it has problem"),
-        (
-            "minerva",
-            {"problem": "?", "solution": "no box"},
-            "row 1 has no answer: neither a column of that name nor a box",
-        ),
-        ("simpleqa", {"problem": "?", "answer": "!", "metadata": "__import__('os')"}, "not the text of a dict"),
-        ("math500", {"problem": " ", "answer": "5"}, "row 1: the column problem is empty"),
+        ("aime24", {"problem": "?", "answer": "1/2"}, "1/2"),
+        ("minerva", {"problem": "?", "solution": "no box"}, r"\\boxed"),
+        ("simpleqa", {"problem": "?", "answer": "!", "metadata": "__import__('os')"}, "column metadata"),
+        ("math500", {"problem": " ", "answer": "5"}, "column problem"),
         (
             "scibench",
             {"problem_text": "?", "answer_number": "ten", "unit": "", "source": "a", "problemid": "1"},
-            "the answer_number ten is not a number",
+            "answer_number ten",
         ),
     ],
 )
-def test_rows_that_are_none_of_the_benchmark(family: str, fields: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(LeashError, match=sentence):
+def test_a_wrong_row_is_named_with_its_fault(family: str, fields: dict[str, Any], fact: str) -> None:
+    with pytest.raises(RowError, match=fact) as error:
         problem(family, fields)
+    assert str(error.value.where) == "file.jsonl, row 1"
+
+
+def test_a_missing_column_is_named_with_those_of_the_file() -> None:
+    with pytest.raises(MissingColumnError) as error:
+        problem("aime24", {"problem": "?"})
+    assert error.value.names == ("answer", "expected_answer")
+    assert error.value.columns == ("problem",)
+    assert error.value.file == Path("file.jsonl")
 
 
 SCIBENCH = {"problem_text": "How fast?", "source": "atkins", "problemid": " 1.1 "}
@@ -106,11 +105,11 @@ SCIBENCH = {"problem_text": "How fast?", "source": "atkins", "problemid": " 1.1 
         ("5.2", r"$\mathrm{~m} / \mathrm{s}^{10}$", "5.2", 1.0),
     ],
 )
-def test_scibenchs_numbers_and_units(number: str, unit: str, gold: str, scale: float) -> None:
+def test_scibench_numbers_and_units(number: str, unit: str, gold: str, scale: float) -> None:
     found = problem("scibench", {**SCIBENCH, "answer_number": number, "unit": unit})
     assert found is not None
     assert found.gold == [gold]
-    assert found.meta["scale"] == scale == scibench.scale(found.meta["unit"])
+    assert found.meta["scale"] == scale == scibench.parse_unit_scale(found.meta["unit"])
     assert found.meta["question"] == "How fast?"
     assert (f"The unit of the answer is {' '.join(unit.split())}." in found.question) is bool(unit.strip())
 
@@ -142,7 +141,7 @@ LIVEBENCH = {
         ({"category": "language", "task": "connections"}, {}, False),
     ],
 )
-def test_livebenchs_release(changes: dict[str, Any], settings: dict[str, Any], part: bool) -> None:
+def test_livebench_questions_belong_to_a_release(changes: dict[str, Any], settings: dict[str, Any], part: bool) -> None:
     assert (problem("livebench-reasoning", LIVEBENCH | changes, **settings) is not None) is part
 
 
@@ -183,99 +182,110 @@ def test_mathvisions_letters_in_the_image_are_not_listed() -> None:
     assert listed.question.startswith("Which? <image1>\n(A) red\n(B) blue\n\nPlease")
 
 
-def test_an_unknown_family_gets_a_sentence(tmp_path: Path) -> None:
+def test_an_unknown_family_is_named_with_the_known_ones(tmp_path: Path) -> None:
     raw = small()
     raw["datasets"]["x"] = {"family": "gsm8k"}
-    with pytest.raises(LeashError, match=r"`datasets\.x\.family` is gsm8k, which is none of aime24, aime25, amc23"):
-        fetch.problems(write_params(tmp_path, raw), "x")
+    with pytest.raises(UnknownNameError, match=r"`datasets\.x\.family` is gsm8k") as error:
+        loading.load_problems(write_params(tmp_path, raw), "x")
+    assert set(error.value.known) >= {*FAMILIES, "reasoning_gym", "chain"}
 
 
+FIXTURES = ROOT / "tests" / "fixtures" / "benchmarks"
+REAL = os.environ.get("LEASH_BENCHMARKS")  # a folder with the real files, under the same names
+FOLDERS = [FIXTURES, *([Path(REAL)] if REAL else [])]
+# By file: its family, its problems in the fixture, and its problems in reality.
 FILES = {
-    "aime24": ("aime24", 30),
-    "aime24__nemo_variant": ("aime24", 30),
-    "aime25": ("aime25", 30),
-    "amc23": ("amc23", 40),
-    "amc23__evalchemy_variant": ("amc23", 40),
-    "livebench_reasoning": ("livebench-reasoning", 100),
-    "math500": ("math500", 500),
-    "math500__prime_cleaned_variant": ("math500", 500),
-    "mathvision_testmini": ("mathvision", 304),
-    "mathvista_testmini": ("mathvista", 1000),
-    "minerva_math": ("minerva", 272),
-    "minerva_math__deepscaler_variant": ("minerva", 272),
-    "minerva_math__limo_question_answer": ("minerva", 272),
-    "olympiadbench": ("olympiadbench", 675),
-    "scibench": ("scibench", 692),
-    "simpleqa": ("simpleqa", 433),
+    "aime24": ("aime24", 2, 30),
+    "aime24__nemo_variant": ("aime24", 2, 30),
+    "aime25": ("aime25", 2, 30),
+    "amc23": ("amc23", 2, 40),
+    "amc23__evalchemy_variant": ("amc23", 2, 40),
+    "livebench_reasoning": ("livebench-reasoning", 2, 100),
+    "math500": ("math500", 3, 500),
+    "math500__prime_cleaned_variant": ("math500", 2, 500),
+    "mathvision_testmini": ("mathvision", 2, 304),
+    "mathvista_testmini": ("mathvista", 2, 1000),
+    "minerva_math": ("minerva", 2, 272),
+    "minerva_math__deepscaler_variant": ("minerva", 2, 272),
+    "minerva_math__limo_question_answer": ("minerva", 2, 272),
+    "olympiadbench": ("olympiadbench", 3, 675),
+    "scibench": ("scibench", 4, 692),
+    "simpleqa": ("simpleqa", 10, 433),
 }
 
 
-def real_params(folder: Path, name: str, **settings: Any) -> Params:
-    """A real file, in a folder with images of the names it mentions: those themselves are not at hand."""
-    source = Path(REAL or "") / f"{name}.jsonl"
+def file_params(folder: Path, source: Path, **settings: Any) -> Params:
+    """Parameters with the file as data set `it`, in a folder with made-up images of the names that it mentions."""
     (folder / source.name).symlink_to(source.resolve())
-    for line in source.read_text().splitlines() if name.startswith("mathvi") else []:
+    for line in source.read_text().splitlines() if source.name.startswith("mathvi") else []:
         image = folder / json.loads(line)["image"]
         image.parent.mkdir(exist_ok=True)
         image.write_bytes(b"\x89PNG " + image.name.encode())
     raw = small()
-    raw["datasets"]["real"] = {"family": FILES[name][0], "path": str(folder / source.name), **settings}
+    raw["datasets"]["it"] = {"family": FILES[source.stem][0], "path": str(folder / source.name), **settings}
     return write_params(folder, raw)
 
 
-@real
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: "fixture" if folder == FIXTURES else "real")
 @pytest.mark.parametrize("name", FILES)
-def test_every_real_file_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """By the very loader that reads the hub: all problems, no empty question or gold, golds that are right by their own
-    grader."""
+def test_every_copy_of_every_benchmark_loads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: Path, name: str
+) -> None:
+    """With the loader that reads the hub: all problems, no empty question or gold, and golds that their own grader
+    accepts."""
     monkeypatch.chdir(tmp_path)
-    fetched = fetch.run(real_params(tmp_path, name), "real")
-    assert len(fetched.rows) == FILES[name][1]
-    assert not [warning for warning in fetched.warnings if "is the file whole" in warning]
+    fetched = stage.run(file_params(tmp_path, folder / f"{name}.jsonl"), "it")
+    family, in_fixture, in_reality = FILES[name]
+    assert len(fetched.rows) == (in_fixture if folder == FIXTURES else in_reality)
+    incomplete = [warning for warning in fetched.warnings if "is the file complete" in warning]
+    assert len(incomplete) == (len(fetched.rows) not in FAMILIES[family].counts)
     assert all(row["question"].strip() and row["gold"] and all(row["gold"]) for row in fetched.rows)
     assert len({row["problem_id"] for row in fetched.rows}) == len(fetched.rows)
     if name.startswith("mathvi"):
         assert all(row["images"] and row["images"][0].startswith(b"\x89PNG") for row in fetched.rows)
-    assert not wrong_by_their_own_grader(fetched)
+    assert not golds_that_their_grader_refuses(fetched)
 
 
-def wrong_by_their_own_grader(fetched: Fetched) -> list[tuple[str, str]]:
-    """Golds that would not be held correct as answers; a judge is not asked."""
-    graded = [row for row in fetched.rows if not graders.costs_money(row["grader"])]
+def golds_that_their_grader_refuses(fetched: FetchResult) -> list[tuple[str, str]]:
+    """Golds that would not count as correct answers. A judge is not asked, because it costs money."""
+    free = [row for row in fetched.rows if not registry.is_paid(row["grader"])]
     return [
         (row["problem_id"], gold)
-        for row in graded
+        for row in free
         for gold in row["gold"]
-        if graders.load(row["grader"]).grade(gold, row["gold"], json.loads(row["meta"])) < 1
+        if registry.load_grader(row["grader"]).grade(gold, row["gold"], json.loads(row["meta"])) < 1
     ]
 
 
-@real
-def test_a_file_that_was_cut_off_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("count", "warned"), [(675, False), (674, False), (600, True)])
+def test_a_truncated_file_gives_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, warned: bool
+) -> None:
     monkeypatch.chdir(tmp_path)
-    params = real_params(tmp_path, "olympiadbench")
-    whole = (Path(REAL or "") / "olympiadbench.jsonl").read_text().splitlines()
-    for count, said in (
-        (674, []),
-        (600, ["real has 600 problems where the paper's olympiadbench has 675 or 674; is the file whole?"]),
-    ):
-        (tmp_path / "olympiadbench.jsonl").unlink(missing_ok=True)
-        (tmp_path / "olympiadbench.jsonl").write_text("\n".join(whole[:count]))
-        assert [w for w in fetch.run(params, "real").warnings if "whole" in w] == said
+    first = json.loads((FIXTURES / "olympiadbench.jsonl").read_text().splitlines()[0])
+    file = tmp_path / "olympiadbench.jsonl"
+    file.write_text("".join(json.dumps({**first, "id": n, "question": f"{n} + 1?"}) + "\n" for n in range(count)))
+    raw = small(datasets={"it": {"family": "olympiadbench", "path": file.name}})
+    warnings = stage.run(write_params(tmp_path, raw), "it").warnings
+    expected = "it has 600 problems, but the paper's olympiadbench has 675 or 674; is the file complete?"
+    assert [warning for warning in warnings if "complete" in warning] == [expected] * warned
 
 
-@real
-def test_simpleqa_is_a_uniform_tenth_by_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: "fixture" if folder == FIXTURES else "real")
+def test_simpleqa_is_a_uniform_sample_by_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.chdir(tmp_path)
+    size = {"size": 4} if folder == FIXTURES else {}
 
-    def drawn(**settings: Any) -> set[str]:
-        folder = tmp_path / json.dumps(settings)
-        folder.mkdir()
-        return {row["problem_id"] for row in fetch.problems(real_params(folder, "simpleqa", **settings), "real").rows}
+    def draw(**settings: Any) -> set[str]:
+        place = tmp_path / json.dumps(settings)
+        place.mkdir()
+        params = file_params(place, folder / "simpleqa.jsonl", **settings)
+        return {row["problem_id"] for row in loading.load_problems(params, "it").rows}
 
-    first, again, other, everything = drawn(), drawn(seed=0), drawn(seed=1), drawn(size="all")
+    first, again, other, everything = draw(**size), draw(**size, seed=0), draw(**size, seed=1), draw(size="all")
     assert first == again != other
-    assert (len(first), len(other), len(everything)) == (433, 433, 4326)
+    expected = (4, 4, 10) if folder == FIXTURES else (433, 433, 4326)
+    assert (len(first), len(other), len(everything)) == expected
 
 
 STDIN = json.dumps([{"input": "1\n", "output": "2\n", "testtype": "stdin"}])
@@ -297,7 +307,7 @@ CONTEST = {
 }
 
 
-def test_programs_have_tests_for_golds() -> None:
+def test_the_golds_of_programs_are_their_tests() -> None:
     found = problem("livebench-coding", CODING)
     assert found is not None
     assert [json.loads(gold) for gold in found.gold] == [{"input": "1\n", "output": "2\n", "kind": "stdin"}]
@@ -318,43 +328,36 @@ def test_programs_have_tests_for_golds() -> None:
         ("2023-06-01", {"since": "2023-05-01", "until": "2024-01-01"}, True, True),
     ],
 )
-def test_livecodebenchs_windows(day: str, settings: dict[str, Any], v5: bool, v6: bool) -> None:
+def test_livecodebench_selects_by_date(day: str, settings: dict[str, Any], v5: bool, v6: bool) -> None:
     row = {**CONTEST, "contest_date": f"{day}T00:00:00"}
     found = [problem(family, row, **settings) is not None for family in ("livecodebench-v5", "livecodebench-v6")]
     assert found == [v5, v6]
 
 
-def test_tests_that_would_run_something_are_refused_with_their_row() -> None:
+def test_packed_tests_that_would_run_code_are_refused() -> None:
     hostile = base64.b64encode(zlib.compress(pickle.dumps(eval))).decode()
-    with pytest.raises(LeashError, match=r"file\.jsonl, row 1: .* would load builtins\.eval, which no test needs"):
+    with pytest.raises(RowError, match=r"file\.jsonl, row 1: .* would load builtins\.eval"):
         problem("livecodebench-v5", {**CONTEST, "private_test_cases": hostile})
 
 
 @pytest.mark.parametrize(
-    ("family", "fields", "sentence"),
+    ("family", "fields", "fact"),
     [
-        (
-            "livecodebench-v5",
-            {name: value for name, value in CONTEST.items() if name != "question_content"},
-            r"file\.jsonl has no column question_content",
-        ),
         (
             "mathvista",
             {"pid": "1", "question": "?", "answer": "1", "query": "?", "precision": "one"},
-            r"file\.jsonl, row 1 is not as rows of mathvista are \(invalid literal",
+            "invalid literal",
         ),
-        (
-            "livebench-reasoning",
-            {**CODING, "category": "reasoning", "task": "spatial", "turns": 7},
-            r"file\.jsonl, row 1 is not as rows of livebench-reasoning are",
-        ),
+        ("livebench-reasoning", {**CODING, "category": "reasoning", "task": "spatial", "turns": 7}, "subscriptable"),
     ],
 )
-def test_a_row_of_something_else_is_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str, fields: dict[str, Any], sentence: str
+def test_a_row_of_another_benchmark_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str, fields: dict[str, Any], fact: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("file.jsonl").write_text(json.dumps(fields) + "\n")
     params = write_params(tmp_path, small(datasets={"it": {"family": family, "path": "file.jsonl"}}))
-    with pytest.raises(LeashError, match=sentence):
-        fetch.problems(params, "it")
+    with pytest.raises(RowError, match=fact) as error:
+        loading.load_problems(params, "it")
+    assert str(error.value.where) == "file.jsonl, row 1"
+    assert f"not a row of {family}" in error.value.fault

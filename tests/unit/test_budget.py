@@ -1,4 +1,4 @@
-"""Budgets: what is drawn, when a problem stops, and that only its own samples decide."""
+"""Budgets: which samples are drawn and when a problem stops. Only its own samples decide that."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from stages import seeds
-from stages.sample.budget import Budget, Stop, Unit
-from stages.sample.ledger import Samples
+from leash.ledger import SampleNumbers
+from leash.sampling.budget import Budget, DrawUnit, StoppingRule
+from leash.statistics import seeds
 
 IDS = [f"p{i}" for i in range(12)]
 K = 200
@@ -17,22 +17,22 @@ Truth = dict[str, list[bool]]
 
 
 def truth(*name: str) -> Truth:
-    """Whether each sample of each problem is correct; from hopeless to easy."""
+    """Whether each sample of each problem is correct. Problems go from impossible to easy."""
     shares = np.concatenate([[0.0, 0.005, 0.01], np.geomspace(0.02, 1.0, len(IDS) - 3)])
     return {
         p: (seeds.stream("test", *name, p).random(K) < share).tolist() for p, share in zip(IDS, shares, strict=True)
     }
 
 
-def drawn(
-    budget: Budget, correct: Truth, *, rows: int = 16, order: str = "fifo", most: int = 10**9
+def draw(
+    budget: Budget, correct: Truth, *, rows: int = 16, order: str = "fifo", max_units: int = 10**9
 ) -> dict[str, set[int]]:
-    """Everything a budget asks for, with up to four units in flight that come back in some order."""
+    """The samples that a budget draws, with up to four units in flight that come back in some order."""
     rng = seeds.stream("test", "order", order)
     units, finished = budget.units(rows, 2), False
-    flight: list[Unit] = []
+    flight: list[DrawUnit] = []
     seen = {p: set[int]() for p in IDS}
-    while most > 0 and (flight or not finished):
+    while max_units > 0 and (flight or not finished):
         while len(flight) < 4 and not finished:
             unit = next(units, "end")
             if unit == "end":
@@ -44,12 +44,12 @@ def drawn(
                 flight.append(unit)
         if not flight:
             break
-        most -= 1
-        _told(budget, flight.pop(0 if order == "fifo" else int(rng.integers(len(flight)))), correct, seen)
+        max_units -= 1
+        _report(budget, flight.pop(0 if order == "fifo" else int(rng.integers(len(flight)))), correct, seen)
     return seen
 
 
-def _told(budget: Budget, unit: Unit, correct: Truth, seen: dict[str, set[int]]) -> None:
+def _report(budget: Budget, unit: DrawUnit, correct: Truth, seen: dict[str, set[int]]) -> None:
     for task in unit:
         for sample in task.samples:
             assert sample not in seen[task.problem_id]
@@ -63,19 +63,19 @@ def nth_hit(hits: list[bool], h: int) -> int | None:
 
 
 @pytest.mark.parametrize("rows", [1, 7, 64, 10_000])
-def test_a_fixed_budget_is_every_sample_once(rows: int) -> None:
+def test_a_fixed_budget_draws_every_sample_once(rows: int) -> None:
     budget = Budget(IDS, K, {})
     assert budget.at_most == K * len(IDS)
-    assert drawn(budget, truth(), rows=rows) == {p: set(range(K)) for p in IDS}
+    assert draw(budget, truth(), rows=rows) == {p: set(range(K)) for p in IDS}
     assert budget.at_most == 0
 
 
-def test_only_what_is_missing_is_drawn() -> None:
-    held: dict[str, Samples] = {
+def test_only_missing_samples_are_drawn() -> None:
+    on_disk: dict[str, SampleNumbers] = {
         "p0": np.arange(K, dtype=np.int32),
         "p1": np.array([0, 1, 5, 6, 150], np.int32),
     }
-    seen = drawn(Budget(IDS, K, held), truth())
+    seen = draw(Budget(IDS, K, on_disk), truth())
     assert seen["p0"] == set()
     assert seen["p1"] == set(range(K)) - {0, 1, 5, 6, 150}
     assert seen["p2"] == set(range(K))
@@ -83,9 +83,9 @@ def test_only_what_is_missing_is_drawn() -> None:
 
 @pytest.mark.parametrize("h", [1, 3, 8])
 @pytest.mark.parametrize("floor", [0, 32])
-def test_an_adaptive_budget_draws_a_prefix_that_holds_the_last_hit_it_needs(h: int, floor: int) -> None:
+def test_an_adaptive_budget_draws_a_prefix_that_ends_soon_after_the_last_hit_it_needs(h: int, floor: int) -> None:
     correct = truth("adaptive")
-    seen = drawn(Budget(IDS, K, {}, Stop(h, floor)), correct)
+    seen = draw(Budget(IDS, K, {}, StoppingRule(h, floor)), correct)
     for problem, samples in seen.items():
         n = len(samples)
         assert samples == set(range(n))
@@ -96,36 +96,36 @@ def test_an_adaptive_budget_draws_a_prefix_that_holds_the_last_hit_it_needs(h: i
 
 @pytest.mark.parametrize("order", ["a", "b"])
 @pytest.mark.parametrize("rows", [1, 50])
-def test_what_is_drawn_does_not_depend_on_order_or_batch(order: str, rows: int) -> None:
-    straight = drawn(Budget(IDS, K, {}, Stop(3)), truth())
-    assert drawn(Budget(IDS, K, {}, Stop(3)), truth(), order=order, rows=rows) == straight
+def test_the_drawn_samples_do_not_depend_on_order_or_batch(order: str, rows: int) -> None:
+    uninterrupted = draw(Budget(IDS, K, {}, StoppingRule(3)), truth())
+    assert draw(Budget(IDS, K, {}, StoppingRule(3)), truth(), order=order, rows=rows) == uninterrupted
 
 
-@pytest.mark.parametrize("most", [1, 5, 17])
-def test_a_run_that_goes_on_draws_what_the_undisturbed_one_would(most: int) -> None:
+@pytest.mark.parametrize("max_units", [1, 5, 17])
+def test_a_continued_run_draws_the_same_samples_as_an_uninterrupted_one(max_units: int) -> None:
     correct = truth("resumed")
-    straight = drawn(Budget(IDS, K, {}, Stop(3)), correct)
-    first = drawn(Budget(IDS, K, {}, Stop(3)), correct, order="c", most=most)
-    held = {p: np.array(sorted(samples), np.int32) for p, samples in first.items()}
+    uninterrupted = draw(Budget(IDS, K, {}, StoppingRule(3)), correct)
+    first = draw(Budget(IDS, K, {}, StoppingRule(3)), correct, order="c", max_units=max_units)
+    on_disk = {p: np.array(sorted(samples), np.int32) for p, samples in first.items()}
     hits = {p: [s for s in samples if correct[p][s]] for p, samples in first.items()}
-    second = drawn(Budget(IDS, K, held, Stop(3), hits), correct)
+    second = draw(Budget(IDS, K, on_disk, StoppingRule(3), hits), correct)
     assert all(first[p].isdisjoint(second[p]) for p in IDS)
-    assert {p: first[p] | second[p] for p in IDS} == straight
+    assert {p: first[p] | second[p] for p in IDS} == uninterrupted
 
 
-def test_nothing_is_drawn_where_a_full_run_is_there() -> None:
+def test_nothing_is_drawn_after_a_full_run() -> None:
     correct = truth()
-    held = {p: np.arange(K, dtype=np.int32) for p in IDS}
+    on_disk = {p: np.arange(K, dtype=np.int32) for p in IDS}
     hits = {p: np.flatnonzero(correct[p]).tolist() for p in IDS}
-    assert drawn(Budget(IDS, K, held, Stop(3), hits), correct) == {p: set() for p in IDS}
+    assert draw(Budget(IDS, K, on_disk, StoppingRule(3), hits), correct) == {p: set() for p in IDS}
 
 
-def test_more_hits_asked_for_draws_on() -> None:
+def test_raising_stop_after_continues_from_the_samples_on_disk() -> None:
     correct = truth()
-    first = drawn(Budget(IDS, K, {}, Stop(1)), correct)
-    held = {p: np.array(sorted(samples), np.int32) for p, samples in first.items()}
+    first = draw(Budget(IDS, K, {}, StoppingRule(1)), correct)
+    on_disk = {p: np.array(sorted(samples), np.int32) for p, samples in first.items()}
     hits = {p: [s for s in samples if correct[p][s]] for p, samples in first.items()}
-    second = drawn(Budget(IDS, K, held, Stop(8), hits), correct)
+    second = draw(Budget(IDS, K, on_disk, StoppingRule(8), hits), correct)
     for p in IDS:
         both = first[p] | second[p]
         assert both == set(range(len(both)))

@@ -1,4 +1,4 @@
-"""The bundle: unpacked in an empty folder, it gives the report's numbers, and it tells nothing that it should not."""
+"""The bundle: unpacked in an empty folder it gives the report's numbers, and it reveals nothing private."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from stages import tables
+from leash import tables
+from leash.bundle.archive import BundleFileError, StaleReportError, shareable_yaml, write_bundle
+from leash.errors import LeashError
+from leash.params import loading
 from stages.cli import main
 from tests import made
 from tests.conftest import yaml
@@ -105,9 +108,9 @@ def _text(archive: zipfile.ZipFile, name: str) -> str:
 
 @pytest.mark.usefixtures("undrawn")
 def test_in_an_empty_folder_it_gives_the_numbers_of_the_report(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = leash("bundle", "../appendix.zip")
-    assert told.startswith("../appendix.zip: ")
-    assert told.endswith(" MB; its README.txt says what is in it.\n")
+    output = leash("bundle", "../appendix.zip")
+    assert output.startswith("../appendix.zip: ")
+    assert output.endswith(" MB; its README.txt lists them.\n")
     folder = unpacked(run.parent / "appendix.zip", monkeypatch)
     assert not (folder / "data" / "completions").exists()
 
@@ -152,23 +155,21 @@ def test_the_same_run_gives_the_same_bytes_also_through_links(run: Path) -> None
 def test_nothing_of_this_machine_is_in_it(run: Path) -> None:
     leash("bundle")
     for name, text in written(Path("bundle.zip")).items():
-        for told in (PRIVATE, "hush", "gpu-box", str(run)):
-            assert told not in text, name
+        for secret in (PRIVATE, "hush", "gpu-box", str(run)):
+            assert secret not in text, name
     kept = written(Path("bundle.zip"))
     assert yaml.load(kept["params.yaml"])["sample"]["openai"]["url"] == "http://…/v1"
     assert kept["dvc.lock"].count("exam.jsonl") == 1
 
 
-def test_parameters_that_tell_nothing_stay_as_they_were_written(run: Path) -> None:
-    from stages.bundle import shareable_yaml
-
+def test_parameters_without_paths_stay_as_they_were_written(run: Path) -> None:
     for text, same in (("a: 1 # of b\n", True), ("a: /b/c/d\n", False), ("a: 1 # in /b/c/d\n", False)):
         Path("some.yaml").write_text(text)
         assert (shareable_yaml(Path("some.yaml")) == text) is same
         assert "/b/c" not in shareable_yaml(Path("some.yaml"))
 
 
-def test_texts_are_there_and_said_or_are_left_out(run: Path) -> None:
+def test_texts_are_in_the_bundle_and_announced_or_left_out(run: Path) -> None:
     leash("bundle", "with.zip")
     leash("bundle", "without.zip", "--without-texts")
     full, bare = written(Path("with.zip")), written(Path("without.zip"))
@@ -184,9 +185,9 @@ def test_texts_are_there_and_said_or_are_left_out(run: Path) -> None:
 
 def test_tests_of_programs_and_images_stay_out(run: Path) -> None:
     path = tables.problems_path("exam")
-    rows = tables.read(path, tables.PROBLEMS, "").to_pylist()
+    rows = tables.read(path, tables.PROBLEMS_SCHEMA, "").to_pylist()
     rows[0] |= {"gold": ["t" * 50_000], "images": [b"\x89PNG"], "meta": json.dumps({"starter": "s" * 50_000})}
-    tables.write(path, tables.table(rows, tables.PROBLEMS), tables.PROBLEMS)
+    tables.write(path, tables.table_from_rows(rows, tables.PROBLEMS_SCHEMA), tables.PROBLEMS_SCHEMA)
     leash("bundle")
     with zipfile.ZipFile("bundle.zip") as archive, archive.open(path.as_posix()) as file:
         first, second = pq.read_table(file).to_pylist()[:2]
@@ -195,29 +196,33 @@ def test_tests_of_programs_and_images_stay_out(run: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("missing", "sentence"),
+    ("missing", "command"),
     [
-        (
-            "reports/metrics.json",
-            "There is no report yet (reports/metrics.json is not there); make it with `dvc repro`.",
-        ),
-        ("reports/index.html", "reports/index.html is not there; make it with `leash report`."),
-        ("data/analysis/tuned.json", "data/analysis/tuned.json is not there; make it with `leash categorize`."),
-        ("data/problems/quiz.parquet", "data/problems/quiz.parquet is not there; make it with `leash fetch quiz`."),
-        ("data/verdicts/mine/quiz", "There are no verdicts of mine on quiz; make them with `dvc repro`."),
-        (
-            "data/perplexity/tuned/quiz.parquet",
-            "data/perplexity/tuned/quiz.parquet is not there; make it with `leash perplexity`.",
-        ),
+        ("reports/metrics.json", "dvc repro"),
+        ("reports/index.html", "leash report"),
+        ("data/analysis/tuned.json", "leash categorize"),
+        ("data/problems/quiz.parquet", "leash fetch quiz"),
+        ("data/verdicts/mine/quiz", "leash verify mine quiz"),
+        ("data/perplexity/tuned/quiz.parquet", "leash perplexity"),
     ],
 )
-def test_what_is_missing_is_said_and_nothing_is_written(run: Path, missing: str, sentence: str) -> None:
+def test_a_missing_file_is_named_with_its_command_and_nothing_is_written(run: Path, missing: str, command: str) -> None:
     Path("bundle.zip").write_text("an older one")
     shutil.rmtree(missing) if Path(missing).is_dir() else Path(missing).unlink()
-    there = sorted(run.iterdir())
-    assert sentence in refused("bundle")
+    before = sorted(run.iterdir())
+    message = refused("bundle")
+    assert f"`{command}`" in message
+    assert missing in message or "verdicts for mine on quiz" in message
     assert Path("bundle.zip").read_text() == "an older one"
-    assert sorted(run.iterdir()) == there
+    assert sorted(run.iterdir()) == before
+
+
+@pytest.mark.parametrize("missing", ["reports/metrics.json", "reports/summary.json", "data/analysis/tuned.json"])
+def test_a_missing_file_is_an_error_with_its_path(run: Path, missing: str) -> None:
+    Path(missing).unlink()
+    with pytest.raises(BundleFileError) as error:
+        write_bundle(loading.load(), Path("params.yaml"), Path("bundle.zip"))
+    assert error.value.path == Path(missing)
 
 
 def _other_epsilon() -> None:
@@ -235,20 +240,26 @@ def _damage() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    ("change", "kind", "facts"),
     [
-        (_other_epsilon, "The report was made with another `categorize` than params.yaml has; run `dvc repro` first."),
-        (_other_support, "reports/metrics.json is not of the support table of tuned"),
-        (_damage, "reports/metrics.json is damaged or of an older version"),
+        (_other_epsilon, StaleReportError, {"group": "categorize"}),
+        (_other_support, BundleFileError, {"path": Path("reports/metrics.json"), "command": "leash report"}),
+        (_damage, BundleFileError, {"path": Path("reports/metrics.json"), "command": "leash report"}),
     ],
 )
-def test_a_report_of_another_run_is_not_bundled(run: Path, change: Callable[[], None], sentence: str) -> None:
+def test_a_report_of_another_run_is_not_bundled(
+    run: Path, change: Callable[[], None], kind: type[LeashError], facts: dict[str, Any]
+) -> None:
     change()
-    assert sentence in refused("bundle")
+    with pytest.raises(kind) as error:
+        write_bundle(loading.load(), Path("params.yaml"), Path("bundle.zip"))
+    assert vars(error.value) == facts
     assert not Path("bundle.zip").exists()
 
 
 def test_a_name_that_is_no_zip_is_refused(run: Path) -> None:
     before = Path("params.yaml").read_bytes()
-    assert "params.yaml can't be the bundle: name a file that ends in .zip" in refused("bundle", "params.yaml")
+    message = refused("bundle", "params.yaml")
+    assert "params.yaml" in message
+    assert "ends in .zip" in message
     assert Path("params.yaml").read_bytes() == before

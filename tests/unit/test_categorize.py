@@ -1,4 +1,4 @@
-"""From verdicts to support: what counts, in what unit, and what is said of what does not."""
+"""From verdicts to support: what is counted, in which unit, and the message about what is left out."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from stages import categorize, tables
-from stages.categorize import majority, several
-from stages.errors import LeashError
-from stages.params import Params
+from leash import cross_pair, database, tables
+from leash.counting import metrics
+from leash.errors import LeashError
+from leash.params.groups import Params
+from leash.statistics import majority
+from stages.categorize import stage
 from tests.conftest import ROOT, small, write_params, yaml
 from tests.unit.test_support import overall
 
@@ -33,11 +35,13 @@ def given(samples: Samples, dataset: str = "make") -> None:
     about = {"dataset": dataset, "question": "?", "gold": ["1"], "grader": "exact", "images": None, "meta": "{}"}
     names = dict.fromkeys(name for problems in samples.values() for name in problems)
     rows = [{**about, "problem_id": name} for name in names]
-    tables.write(tables.problems_path(dataset), tables.table(rows, tables.PROBLEMS), tables.PROBLEMS)
+    tables.write(
+        tables.problems_path(dataset), tables.table_from_rows(rows, tables.PROBLEMS_SCHEMA), tables.PROBLEMS_SCHEMA
+    )
     for model, problems in samples.items():
         rows = [verdict(name, i, what) for name, text in problems.items() for i, what in enumerate(text)]
-        content = tables.table(rows, tables.VERDICTS)
-        tables.write(tables.verdicts_folder(model, dataset) / "a.parquet", content, tables.VERDICTS)
+        content = tables.table_from_rows(rows, tables.VERDICTS_SCHEMA)
+        tables.write(tables.verdicts_folder(model, dataset) / "a.parquet", content, tables.VERDICTS_SCHEMA)
 
 
 def verdict(problem: str, sample: int, what: str) -> dict[str, Any]:
@@ -50,8 +54,8 @@ def verdict(problem: str, sample: int, what: str) -> dict[str, Any]:
 
 def written(params: Params, unit: str = "problem", pair: str = "rlvr") -> list[dict[str, Any]]:
     """The rows of a support table after the stage, which has nothing to say."""
-    assert categorize.run(params) == []
-    rows: list[dict[str, Any]] = tables.read(tables.support_path(pair, unit), tables.SUPPORT, "").to_pylist()
+    assert stage.run(params) == []
+    rows: list[dict[str, Any]] = tables.read(tables.support_path(pair, unit), tables.SUPPORT_SCHEMA, "").to_pylist()
     return rows
 
 
@@ -80,9 +84,11 @@ def test_samples_beyond_k_never_leak_in(project: Params) -> None:
 
 def test_too_few_samples_are_reported_and_counted(project: Params) -> None:
     given({"base": {"p": "xxAxxxxx", "q": "xxA"}, "rlvr": {"p": "AAxxxxxx", "q": "xxxxxxxx"}})
-    sentences = categorize.run(write_params(Path(), small(**MAKE)))
+    sentences = stage.run(write_params(Path(), small(**MAKE)))
     assert sentences == ["rlvr on make: problem q has fewer than k = 8 samples and is not categorized."]
-    table = tables.read(tables.support_path("rlvr"), tables.SUPPORT, "").append_column("pair", pa.array(["rlvr"] * 2))
+    table = tables.read(tables.support_path("rlvr"), tables.SUPPORT_SCHEMA, "").append_column(
+        "pair", pa.array(["rlvr"] * 2)
+    )
     assert (overall(table)["P"], overall(table)["short"], overall(table)["problems"]) == (1, 1, 2)
     assert said()["all"]["uncategorized"] == 1
 
@@ -107,9 +113,9 @@ def test_the_guess_floor_is_the_chance_of_an_answer_to_another_problem(project: 
     given({"base": {"p": "TTTTxxxx", "q": "tttttttt", "r": "xxxxttAA"}, "rlvr": dict.fromkeys("pqr", "xxxxxxxx")})
     spelled = {"T": "t"}  # right or wrong, it is the same answer
     place = tables.verdicts_folder("base", "make") / "a.parquet"
-    rows = tables.read(place, tables.VERDICTS, "").to_pylist()
+    rows = tables.read(place, tables.VERDICTS_SCHEMA, "").to_pylist()
     same = [{**row, "answer_class": spelled.get(row["answer_class"], row["answer_class"])} for row in rows]
-    tables.write(place, tables.table(same, tables.VERDICTS), tables.VERDICTS)
+    tables.write(place, tables.table_from_rows(same, tables.VERDICTS_SCHEMA), tables.VERDICTS_SCHEMA)
     p, q, r = written(write_params(Path(), small(**MAKE)))
     assert p["guess_base"] == pytest.approx((1 + 2 / 8) / 2)
     assert (p["lucky_base"], q["lucky_base"], r["lucky_base"]) == (True, None, False)
@@ -121,7 +127,8 @@ def test_the_guess_floor_is_the_chance_of_an_answer_to_another_problem(project: 
 
 def test_hits_far_above_the_floor_are_no_luck() -> None:
     n, c = np.array([1000, 1000, 1000, 0]), np.array([10, 40, 0, 0])
-    assert categorize.lucky(n, c, [0.01, 0.01, 0.01, None], 0.95).to_pylist() == [True, False, None, None]
+    guess = np.array([0.01, 0.01, 0.01, np.nan])
+    assert stage.is_explained_by_guessing(n, c, guess, 0.95).to_pylist() == [True, False, None, None]
 
 
 def test_hit_rates_of_the_first_samples_are_plain_counts(project: Params) -> None:
@@ -156,10 +163,10 @@ def test_maj_at_k_leaves_out_only_answers_that_cannot_win() -> None:
     """At k = 512 of 4096 most of these answers are no contenders: the same as counting every one of them."""
     times = np.array([700, 650, 600, *[50] * 20, *[1] * 1146])
     correct = np.arange(len(times)) == 1
-    assert majority.contenders(times / times.sum(), 512) == 3
+    assert majority.count_contenders(times / times.sum(), 512) == 3
     few = majority.maj_at_k(times, correct, 0, 512, 20_000, np.random.default_rng(1))
     votes = np.random.default_rng(2).multivariate_hypergeometric(times, 512, size=20_000, method="count")
-    assert few == pytest.approx(majority.won(votes, correct).mean(), abs=0.02)
+    assert few == pytest.approx(majority.correct_win_probability(votes, correct).mean(), abs=0.02)
     assert math.isnan(majority.maj_at_k(times, correct, 0, 5000, 10, np.random.default_rng(1)))
 
 
@@ -180,23 +187,27 @@ def test_domains_stand_beside_data_sets_where_there_are_several(project: Params)
     rows = written(write_params(Path(), raw))
     assert list(said()) == ["all", "all math", "all non-math", "chain", "make"]
     assert said()["all math"]["categories"] == {"P": 0, "E": 1, "S": 1, "O": 0}
-    table = tables.table(rows, tables.SUPPORT).append_column("pair", pa.array(["rlvr"] * 3))
-    counted = {row["dataset"]: row["P"] for row in categorize.metrics(table).to_pylist() if row["reading"] == "chosen"}
+    table = tables.table_from_rows(rows, tables.SUPPORT_SCHEMA).append_column("pair", pa.array(["rlvr"] * 3))
+    counted = {
+        row["dataset"]: row["P"] for row in metrics.compute_metrics(table).to_pylist() if row["reading"] == "chosen"
+    }
     assert counted == {"all": 1, "all math": 0, "all non-math": 1, "chain": 0, "make": 1}
-    assert {row["dataset"] for row in categorize.pass_at_k(table).to_pylist()} == set(counted)
+    assert {row["dataset"] for row in metrics.compute_pass_at_k(table).to_pylist()} == set(counted)
 
 
 def test_completions_need_their_exact_log_probabilities(project: Params) -> None:
     given({"base": {"p": "A" * 8}, "rlvr": {"p": "A" * 8}})
     chosen = {"units": ["problem", "completion"], "epsilon": 0.1}
     params = write_params(Path(), small(**MAKE, categorize=chosen))
-    [sentence] = categorize.run(params)
+    [sentence] = stage.run(params)
     assert sentence.startswith("rlvr on make: there are no exact masses of its correct completions")
     masses = {"both": (0.5, 0.2), "new": (0.05, 0.5), "lost": (0.2, 0.09), "neither": (0.01, 0.02)}
     for role, model in enumerate(("base", "rlvr")):
         about = {"problem_id": "p", "hits": 1, "first": 0, "key": "", "tokens": 3, "decoding_nll": None}
         rows = [{**about, "completion": name, "nll": -math.log(both[role])} for name, both in masses.items()]
-        tables.write(tables.mass_path(model, "make"), tables.table(rows, tables.MASS), tables.MASS)
+        tables.write(
+            tables.mass_path(model, "make"), tables.table_from_rows(rows, tables.MASS_SCHEMA), tables.MASS_SCHEMA
+        )
     found = {row["unit_key"]: (row["category"], row["mass_rlvr"]) for row in written(params, "completion")}
     assert {name: category for name, (category, _) in found.items()} == {
         "both": "P",
@@ -210,11 +221,15 @@ def test_completions_need_their_exact_log_probabilities(project: Params) -> None
 def test_checkpoints_are_compared_in_turn_and_trainings_at_their_ends(project: Params) -> None:
     raw = yaml.load((ROOT / "params.yaml").read_text())
     params = write_params(Path(), raw)
-    assert several.in_order(params) == ["rlvr-050", "rlvr-100", "rlvr", "sft"]
-    assert list(several.compared(params).values()) == [("rlvr-050", "rlvr-100"), ("rlvr-100", "rlvr"), ("rlvr", "sft")]
+    assert cross_pair.order_pairs(params) == ["rlvr-050", "rlvr-100", "rlvr", "sft"]
+    assert list(cross_pair.pairs_to_compare(params).values()) == [
+        ("rlvr-050", "rlvr-100"),
+        ("rlvr-100", "rlvr"),
+        ("rlvr", "sft"),
+    ]
     other = {**raw["pairs"], "sft": {"base": "rlvr-050", "rlvr": "sft", "training": "sft"}}
     params = write_params(Path(), {**raw, "pairs": other})
-    assert list(several.compared(params).values()) == [("rlvr-050", "rlvr-100"), ("rlvr-100", "rlvr")]
+    assert list(cross_pair.pairs_to_compare(params).values()) == [("rlvr-050", "rlvr-100"), ("rlvr-100", "rlvr")]
 
 
 def test_trained_models_are_compared_on_the_same_problems(project: Params) -> None:
@@ -223,13 +238,13 @@ def test_trained_models_are_compared_on_the_same_problems(project: Params) -> No
     copied = {"p": "AxAxAxAx", "q": "xxxxxxxx", "r": "AAAAxxxx", "s": "xxxxxxxx"}
     given({"base": base, "rlvr": tuned, "sft": copied})
     run = {"datasets": ["make"], "pairs": ["rlvr", "sft"], "models": ["base", "rlvr", "sft"]}
-    assert categorize.run(write_params(Path(), small(sample={"k": 8}, run=run))) == []
-    [row] = tables.read(several.PAIRED, several.RIVALS, "").to_pylist()
+    assert stage.run(write_params(Path(), small(sample={"k": 8}, run=run))) == []
+    [row] = tables.read(cross_pair.PAIRED_PATH, cross_pair.PAIRED_SCHEMA, "").to_pylist()
     assert [row[name] for name in ("first", "second", "k")] == ["rlvr", "sft", 8]
     assert [row[name] for name in ("both", "second_only", "first_only", "neither")] == [1, 1, 1, 1]
     assert (row["p_value"], row["pass@1_difference"], row["pass@k_difference"]) == (1.0, -0.25, 0.0)
     assert row["pass@1_difference_low"] < -0.25 < row["pass@1_difference_high"]
-    steps = tables.read(several.TRAJECTORY, several.steps(8), "").to_pylist()
+    steps = tables.read(cross_pair.TRAJECTORY_PATH, cross_pair.trajectory_schema(8), "").to_pylist()
     shown = [(step["pair"], step["dataset"], step["step"], step["P"], step["S"]) for step in steps]
     assert shown == [
         (pair, group, at, 2, 2) for pair, at in (("rlvr", 200), ("sft", None)) for group in ("all", "make")
@@ -255,14 +270,16 @@ def test_the_same_seed_gives_the_same_analysis(project: Params) -> None:
 def test_one_wrong_file_among_many_is_named(project: Params) -> None:
     rows = [verdict("p", i, "A") for i in range(8)]
     folder = tables.verdicts_folder("base", "make")
-    for i in range(tables.FEW + 1):
-        tables.write(folder / f"{i:03d}.parquet", tables.table(rows, tables.VERDICTS), tables.VERDICTS)
+    for i in range(database.MAX_FILES_OPENED_SINGLY + 1):
+        tables.write(
+            folder / f"{i:03d}.parquet", tables.table_from_rows(rows, tables.VERDICTS_SCHEMA), tables.VERDICTS_SCHEMA
+        )
     params = write_params(Path(), small(**MAKE))
-    tables.database(params)
-    other = pa.schema([*(f for f in tables.VERDICTS if f.name != "score"), pa.field("score", pa.float32())])
-    tables.write(folder / "037.parquet", tables.table(rows, other), other)
+    database.open_database(params)
+    other = pa.schema([*(f for f in tables.VERDICTS_SCHEMA if f.name != "score"), pa.field("score", pa.float32())])
+    tables.write(folder / "037.parquet", tables.table_from_rows(rows, other), other)
     with pytest.raises(LeashError, match=r"037.parquet: column score is float, not double"):
-        tables.database(params)
+        database.open_database(params)
     (folder / "037.parquet").write_bytes(b"not a table")
     with pytest.raises(LeashError, match=r"037.parquet can't be read as Parquet"):
-        tables.database(params)
+        database.open_database(params)

@@ -1,4 +1,4 @@
-"""The choice grader: which option an answer names, and when a free answer is the gold."""
+"""The choice grader: which option an answer names, and when a free answer equals the gold."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stages.verify.graders.choice import canonical, complaint, extract, grade
+from leash.grading.graders.choice import canonical, complaint, extract, grade
 
 ANGLES = {"options": ["135°", "140°", "145°", "150°"], "answer_type": "text"}
 LENGTHS = {"options": ["$6 \\mathrm{~m}$", "$8 \\mathrm{~m}$", "$10 \\mathrm{~m}$", "$11 \\mathrm{~m}$"]}
@@ -54,7 +54,7 @@ EITHER = {"options": ["A", "B", "C", "D", "C or D"]}
         ("No", "B", YES_NO, 1.0, "the letter of No"),
         ("No", "N", YES_NO, 0.0, "a letter that is no option's"),
         ("No", "Not at all", YES_NO, 0.0, "only begins alike"),
-        ("D", "D", LABELS, 1.0, "options that are letters: the letter of the option goes first"),
+        ("D", "D", LABELS, 1.0, "options that are letters: the letter of the option comes first"),
         ("D", "E", LABELS, 0.0, "options that are letters: E is the fifth, not the one that reads E"),
         ("18", "C", TWICE, 1.0, "an option that is there twice, by its first letter"),
         ("18", "D", TWICE, 1.0, "and by its second"),
@@ -69,7 +69,9 @@ EITHER = {"options": ["A", "B", "C", "D", "C or D"]}
         ("C", "C or D", EITHER, 0.0, "is not its first letter"),
     ],
 )
-def test_options(gold: str, answer: str, meta: dict[str, Any], score: float, why: str) -> None:
+def test_an_answer_names_an_option_by_letter_or_text(
+    gold: str, answer: str, meta: dict[str, Any], score: float, why: str
+) -> None:
     assert grade(answer, [gold], meta) == score, why
 
 
@@ -111,7 +113,9 @@ OPEN: dict[str, Any] = {"options": [], "answer_type": None, "precision": None}
         ("6", "x" * 10_000, OPEN, 0.0, "too long to be read"),
     ],
 )
-def test_free_answers(gold: str, answer: str, meta: dict[str, Any], score: float, why: str) -> None:
+def test_a_free_answer_is_compared_by_value_or_text(
+    gold: str, answer: str, meta: dict[str, Any], score: float, why: str
+) -> None:
     assert grade(answer, [gold], meta) == score, why
 
 
@@ -123,7 +127,7 @@ def test_free_answers(gold: str, answer: str, meta: dict[str, Any], score: float
         ("A is too small. So the answer is (B) 4.", "(B) 4"),
         ("The answer is A. No: the answer is **D**.", "D"),
         ("Answer: 12.5 cm\n", "12.5 cm"),
-        ("It must be **B**, as said.", "B"),
+        ("It must be **B**, as shown.", "B"),
         ("Let me see.\n\n(D)", "(D)"),
         ("Let me see.\nD.", "D"),
         ("I don't know", None),
@@ -132,7 +136,7 @@ def test_free_answers(gold: str, answer: str, meta: dict[str, Any], score: float
         ("", None),
     ],
 )
-def test_extract(text: str, answer: str | None) -> None:
+def test_the_choice_is_extracted_from_a_reply(text: str, answer: str | None) -> None:
     assert extract(text) == answer
 
 
@@ -146,16 +150,16 @@ def test_extract(text: str, answer: str | None) -> None:
         (["Acuminate", " acuminate. "], TEXT, "acuminate"),
     ],
 )
-def test_equal_answers_have_one_spelling(same: list[str], meta: dict[str, Any], spelling: str) -> None:
+def test_equal_answers_are_one_class(same: list[str], meta: dict[str, Any], spelling: str) -> None:
     assert {canonical(answer, meta) for answer in same} == {spelling}
 
 
-def test_answers_that_name_no_option_stay_apart() -> None:
+def test_answers_that_name_no_option_are_different_classes() -> None:
     assert len({canonical(answer, ANGLES) for answer in ("155°", "none", "C")}) == 3
 
 
 @pytest.mark.parametrize(
-    ("gold", "meta", "said"),
+    ("gold", "meta", "message"),
     [
         (["145°"], ANGLES, None),
         (["D"], LENGTHS, None),
@@ -167,5 +171,5 @@ def test_answers_that_name_no_option_stay_apart() -> None:
         ([], OPEN, "there is no gold"),
     ],
 )
-def test_a_gold_that_fits_nothing_is_said(gold: list[str], meta: dict[str, Any], said: str | None) -> None:
-    assert complaint(gold, meta) == said
+def test_a_gold_that_cannot_be_graded_is_reported(gold: list[str], meta: dict[str, Any], message: str | None) -> None:
+    assert complaint(gold, meta) == message

@@ -1,4 +1,4 @@
-"""The commands: errors are one sentence and exit code 2, and help is instant."""
+"""The commands: errors are one sentence and exit code 2, and `leash --help` loads nothing heavy."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from leash.params.groups import Params
 from stages.cli import main
-from stages.params import Params
+from tests.conftest import ROOT, yaml
 
 
 def failing(*arguments: str) -> str:
@@ -23,43 +24,51 @@ def failing(*arguments: str) -> str:
 
 @pytest.mark.usefixtures("project")
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "fact"),
     [
-        (["fetch", "ghost"], "There is no data set ghost in params.yaml; its data sets are chain, make."),
-        (["sample", "base", "chain"], "data/problems/chain.parquet is not there; make it with `leash fetch chain`."),
-        (["verify", "base", "chain"], "data/problems/chain.parquet is not there; make it with `leash fetch chain`."),
-        (["categorize"], "There are no verdicts of base on chain; make them with `leash verify base chain`"),
-        (["report"], "data/support/rlvr.parquet is not there; make it with `leash categorize`."),
-        (["query", "select * from nothing"], "DuckDB says: Catalog Error"),
+        (["fetch", "ghost"], "ghost"),
+        (["sample", "base", "chain"], "`leash fetch chain`"),
+        (["verify", "base", "chain"], "`leash fetch chain`"),
+        (["categorize"], "`leash verify base chain`"),
+        (["report"], "`leash categorize`"),
+        (["query", "select * from nothing"], "Catalog Error"),
     ],
 )
-def test_what_is_missing_is_said(arguments: list[str], sentence: str) -> None:
-    assert sentence in failing(*arguments)
+def test_an_error_names_what_is_missing_or_the_command_that_makes_it(arguments: list[str], fact: str) -> None:
+    assert fact in failing(*arguments)
 
 
 def test_a_folder_without_parameters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert "There is no params.yaml here" in failing("categorize")
+    assert "params.yaml" in failing("categorize")
     assert not list(tmp_path.iterdir())
 
 
-def test_sample_names_what_it_can_not_find(project: Params) -> None:
+def test_sample_names_an_unknown_model_and_missing_weights(project: Params) -> None:
     CliRunner().invoke(main, ["fetch", "chain"])
-    assert "There is no model ghost" in failing("sample", "ghost", "chain")
+    assert "ghost" in failing("sample", "ghost", "chain")
     Path("models").unlink()
-    assert "no model (config.json) is there" in failing("sample", "base", "chain")
+    assert "`models.base.path`" in failing("sample", "base", "chain")
 
 
-def test_no_completions_yet(project: Params) -> None:
+def test_verify_names_the_command_that_samples(project: Params) -> None:
     CliRunner().invoke(main, ["fetch", "chain"])
-    assert "draw them with `leash sample base chain`" in failing("verify", "base", "chain")
+    assert "`leash sample base chain`" in failing("verify", "base", "chain")
 
 
 def test_help_imports_nothing_heavy() -> None:
     code = (
         "import sys; from click.testing import CliRunner; from stages.cli import main;"
         "assert CliRunner().invoke(main, ['--help']).exit_code == 0;"
-        "print([name for name in ('torch', 'transformers', 'scipy', 'matplotlib', 'duckdb') if name in sys.modules])"
+        "heavy = ('duckdb', 'matplotlib', 'numpy', 'pyarrow', 'scipy', 'torch', 'transformers');"
+        "print([name for name in heavy if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_help_lists_the_stages_in_the_order_of_the_pipeline() -> None:
+    table = CliRunner().invoke(main, ["--help"]).output.partition("Commands:\n")[2]
+    commands = [line.split()[0] for line in table.splitlines()]
+    assert commands[:10] == list(yaml.load((ROOT / "dvc.yaml").read_text())["stages"])
+    assert "..." not in table  # every summary fits on its line

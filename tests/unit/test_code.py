@@ -1,4 +1,4 @@
-"""The grader `code`: right programs pass and wrong ones don't. What hostile ones do is in test_sandbox.py."""
+"""The grader `code`: correct programs pass and wrong ones do not. Hostile ones are in test_sandbox.py."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from stages.verify import sandbox
-from stages.verify.graders import code
+from leash.grading.graders import code
+from leash.grading.sandbox import sandbox
+from leash.params.groups import Code
 
 needs_sandbox = pytest.mark.skipif(sandbox.missing() is not None, reason=str(sandbox.missing()))
 SMALL = {"seconds": 1, "memory": 512}
@@ -21,12 +22,12 @@ THREADED = (
 )
 
 
-def stdin(given: str, expected: str) -> str:
-    return json.dumps({"input": given, "output": expected, "kind": "stdin"})
+def stdin(text: str, output: str) -> str:
+    return json.dumps({"input": text, "output": output, "kind": "stdin"})
 
 
-def call(given: str, expected: str) -> str:
-    return json.dumps({"input": given, "output": expected, "kind": "call"})
+def call(arguments: str, output: str) -> str:
+    return json.dumps({"input": arguments, "output": output, "kind": "call"})
 
 
 SUMS = [stdin("20 22\n", "42\n"), stdin("1 1\n", "2\n")]
@@ -40,19 +41,19 @@ SHIFTS = [call("[1, 2]\n3", "[4, 5]"), call("[]\n1", "[]")]
         (ADD, True, "right"),
         ("a, b = map(int, input().split())\nprint(a * b)", False, "wrong on the first test"),
         ("print(42)", False, "right on the first test only"),
-        ("import sys\nprint(sum(map(int, sys.stdin.read().split())))\nsys.exit(1)", True, "an exit is an end"),
+        ("import sys\nprint(sum(map(int, sys.stdin.read().split())))\nsys.exit(1)", True, "an exit is no failure"),
         ("print(sum(map(int, open('/dev/stdin').read().split())))\nexit()", True, "reads the file of its input"),
-        ("print(reduce(operator.add, map(int, input().split())))", True, "the benchmarks import these names for it"),
-        ("import numpy as np\nprint(np.array(input().split(), dtype=int).sum())", True, "their runners have numpy"),
-        ("if __name__ == '__main__':\n    " + ADD.replace("\n", "\n    "), True, "it is the main program"),
-        (THREADED, True, "a thread"),
+        ("print(reduce(operator.add, map(int, input().split())))", True, "the benchmarks import these names"),
+        ("import numpy as np\nprint(np.array(input().split(), dtype=int).sum())", True, "the runners have numpy"),
+        ("if __name__ == '__main__':\n    " + ADD.replace("\n", "\n    "), True, "the module is __main__"),
+        (THREADED, True, "starts a thread"),
         (ADD + "\n1 / 0", False, "fails after its output"),
         ("a, b = map(int input().split())", False, "is not Python"),
         ("", False, "is empty"),
     ],
 )  # fmt: skip
 def test_a_program_passes_if_its_output_is_right_for_every_input(program: str, passed: bool, why: str) -> None:
-    assert code.outcome(program, SUMS, {}).passed is passed, why
+    assert code.run_tests(program, SUMS, {}).passed is passed, why
 
 
 @needs_sandbox
@@ -70,11 +71,11 @@ def test_a_program_passes_if_its_output_is_right_for_every_input(program: str, p
     ],
 )  # fmt: skip
 def test_a_function_passes_if_its_result_is_right_for_every_call(program: str, passed: bool, why: str) -> None:
-    assert code.outcome(program, SHIFTS, {"function": "shift"}).passed is passed, why
+    assert code.run_tests(program, SHIFTS, {"function": "shift"}).passed is passed, why
 
 
 @needs_sandbox
-def test_an_answer_completes_the_beginning_it_was_given_or_repeats_it() -> None:
+def test_an_answer_may_continue_or_repeat_the_given_prefix() -> None:
     prefix = "def shift(numbers, by):\n    moved = [n + by for n in numbers]"
     meta = {"function": "shift", "prefix": prefix}
     assert code.grade("    return moved", SHIFTS, meta) == 1
@@ -86,15 +87,15 @@ def test_an_answer_completes_the_beginning_it_was_given_or_repeats_it() -> None:
 @pytest.mark.parametrize(
     ("program", "reason"),
     [
-        ("while True:\n    pass", "test 1: used its 1 s of processor time, or was killed"),
-        ("print(42)", "test 2: another output than expected"),
+        ("while True:\n    pass", "test 1: used its 1 s of CPU time, or was killed"),
+        ("print(42)", "test 2: the output is not the expected one"),
         ("print(42 if input() == '20 22' else 1 / 0)", "test 2: ended with exit code 1"),
         ("while True:\n    print('y' * 100_000)", "test 1: wrote more than 16 MB"),
         ("#" * 100_001, "it has more than 100,000 characters"),
     ],
 )
-def test_the_first_test_that_fails_says_why(program: str, reason: str) -> None:
-    assert code.outcome(program, SUMS, {"limits": SMALL}) == code.Outcome(False, reason)
+def test_the_outcome_names_the_first_test_that_fails(program: str, reason: str) -> None:
+    assert code.run_tests(program, SUMS, {"limits": SMALL}) == code.ProgramOutcome(False, reason)
 
 
 @pytest.mark.parametrize(
@@ -108,17 +109,19 @@ def test_the_first_test_that_fails_says_why(program: str, reason: str) -> None:
         ("0.3334", "0.33333333333", False, "not close enough"),
         ("100000000000000001", "100000000000000000", False, "whole numbers are exact"),
         ("7.0000001", "7", False, "whole numbers are exact"),
-        ("yes", "Yes", False, "letters are what they are"),
-        ("inf", "1.5", False, "no number"),
+        ("yes", "Yes", False, "case matters"),
+        ("inf", "1.5", False, "not a number"),
         ("9" * 1_000_000, "1.5", False, "too long to be a number"),
     ],
 )
 def test_outputs_are_compared_as_contests_do(output: str, expected: str, same: bool, why: str) -> None:
-    assert code._same_text(output, expected) is same, why
+    assert code._is_same_output(output, expected) is same, why
 
 
-def test_the_pool_is_told_of_the_time_that_all_tests_may_take() -> None:
-    assert code.seconds(SUMS * 10, {"limits": SMALL}) >= 20 * SMALL["seconds"]
+def test_the_time_limit_grows_with_the_number_of_tests() -> None:
+    added = code.seconds(SUMS * 10, {"limits": SMALL}) - code.seconds(SUMS, {"limits": SMALL})
+    assert added == 18 * sandbox.wall_time_limit(Code.model_validate(SMALL))
+    assert code.seconds(SUMS, {"limits": SMALL | {"seconds": 9}}) > code.seconds(SUMS, {"limits": SMALL})
 
 
 @pytest.mark.parametrize(
@@ -136,11 +139,11 @@ def test_the_pool_is_told_of_the_time_that_all_tests_may_take() -> None:
         ("print(1)", None, "no block"),
     ],
 )
-def test_the_answer_is_the_last_block(text: str, answer: str | None, why: str) -> None:
+def test_the_answer_is_the_last_python_block(text: str, answer: str | None, why: str) -> None:
     assert code.extract(text) == answer, why
 
 
-def test_programs_that_differ_in_comments_and_spaces_are_one() -> None:
+def test_programs_that_differ_only_in_comments_and_spaces_are_the_same_answer() -> None:
     assert code.canonical("x=1 # one\n\n\nprint( x )  ", {}) == code.canonical("x = 1\nprint(x)", {})
     assert code.canonical("x = 1", {}) != code.canonical("x = 2", {})
     assert code.canonical("x = (\n\n  ", {}) == "x = ("
@@ -154,14 +157,10 @@ def test_programs_that_differ_in_comments_and_spaces_are_one() -> None:
         ([], {}, "there is no test"),
         ([SUMS[0], "42"], {}, 'test 2 is not {"input": text, "output": text, "kind": …}'),
         (["{"], {}, "test 1 is not JSON"),
-        (
-            [json.dumps({"input": "", "output": "", "kind": "file"})],
-            {},
-            "test 1 is of the kind 'file', not stdin or call",
-        ),
+        (['{"input": "", "output": "", "kind": "file"}'], {}, "test 1 is of the kind 'file', not stdin or call"),
         (SHIFTS, {}, "test 1 is a call, but None is not the name of a function"),
         ([call("1\nx", "2")], {"function": "f"}, "test 1 is a call with an argument or a result that is not JSON"),
     ],
 )
-def test_a_gold_that_is_no_test_is_said(gold: list[str], meta: dict[str, Any], complaint: str | None) -> None:
+def test_a_gold_that_is_not_a_test_is_reported(gold: list[str], meta: dict[str, Any], complaint: str | None) -> None:
     assert code.complaint(gold, meta) == complaint

@@ -14,10 +14,11 @@ import pyarrow.parquet
 import pytest
 from click.testing import CliRunner
 
-from stages import categorize
-from stages.categorize.analysis import analysis, verdicts
-from stages.categorize.counts import Counts
-from stages.categorize.statistics.resampling import Settings
+from leash.statistics.analysis import analyze_counts
+from leash.statistics.categories import categorize_problems
+from leash.statistics.counts import Counts
+from leash.statistics.resampling import AnalysisSettings
+from stages.categorize import stage
 from stages.cli import main
 from tests.unit.test_support import support
 
@@ -83,7 +84,7 @@ def test_every_format_says_the_same(tmp_path: Path, kind: str) -> None:
 
 def test_the_documented_keys_are_there(tmp_path: Path) -> None:
     found = compared(written(tmp_path, sharpened()))
-    page = (Path(categorize.__file__).parent.parent.parent / "docs" / "compare.md").read_text()
+    page = (Path(stage.__file__).parent.parent.parent / "docs" / "compare.md").read_text()
     for key in found:
         assert f"`{key}`" in page, key
 
@@ -186,12 +187,12 @@ def test_too_few_samples_are_reported_not_guessed(tmp_path: Path) -> None:
 
 def test_people_read_the_sentence_first(tmp_path: Path) -> None:
     said = CliRunner().invoke(main, ["compare", str(written(tmp_path, sharpened()))]).stdout
-    assert said.splitlines()[0].startswith("The second model lost more than it gained: ")
-    assert "Had nothing changed" in said.splitlines()[0]
+    assert said.splitlines()[0].startswith("The second model reaches fewer problems than the base: ")
+    assert "the base against itself" in said.splitlines()[1]
     assert "overtakes at k*" in said
     assert "uniform sharpening" in said
     assert "nan" not in said.lower().split()
-    assert max(len(line) for line in said.splitlines()[1:20]) <= 120
+    assert max(len(line) for line in said.splitlines()[4:20]) <= 120
 
 
 @pytest.mark.parametrize(
@@ -235,7 +236,7 @@ def test_wrong_options_and_places_are_refused(tmp_path: Path) -> None:
     path = written(tmp_path, counts([(8, 1, 8, 1)]))
     assert "--k is 16, but no problem" in refused(path, "--k", "16")
     assert "--epsilon is 1.5" in refused(path, "--epsilon", "1.5")
-    assert "There is no file" in refused(tmp_path / "other.csv")
+    assert "other.csv does not exist" in refused(tmp_path / "other.csv")
     assert "should be a .csv, .jsonl or .parquet file" in refused(tmp_path / "counts.xls")
     (tmp_path / "broken.parquet").write_text("no")
     assert "can't be read" in refused(tmp_path / "broken.parquet")
@@ -255,7 +256,7 @@ def early(rule: int, problems: int = 60, k: int = 64) -> Counts:
 
 
 def test_adaptive_budgets_say_what_they_can() -> None:
-    found = analysis(early(rule=2), Settings(resamples=100))
+    found = analyze_counts(early(rule=2), AnalysisSettings(resamples=100))
     json.dumps(found, allow_nan=False)
     assert sum(found["categories"].values()) == 60
     assert found["SRR"]["low"] is not None
@@ -278,11 +279,11 @@ def test_extrapolation_comes_with_its_check_or_not_at_all() -> None:
     for role in ("base", "rlvr"):
         columns |= {f"n_{role}": [n] * size, f"c_{role}": first + rest, f"ended_{role}": ["k"] * size}
     plain = Counts.from_table(pa.table({**columns, "epsilon": [0.0] * size}))
-    assert analysis(plain, Settings(resamples=50))["extrapolation"] is None
+    assert analyze_counts(plain, AnalysisSettings(resamples=50))["extrapolation"] is None
     for role in ("base", "rlvr"):
         columns |= {f"n_{role}_first": [n // 8] * size, f"c_{role}_first": first}
     whole = Counts.from_table(pa.table({**columns, "epsilon": [0.0] * size}))
-    found = analysis(whole, Settings(resamples=50))["extrapolation"]["base"]
+    found = analyze_counts(whole, AnalysisSettings(resamples=50))["extrapolation"]["base"]
     assert found["check"]["holds"]
     assert found["check"]["predicted"] == pytest.approx((1 - (1 - p) ** n).mean(), abs=0.03)
     assert found["pass_at_k"][8 * n] == pytest.approx((1 - (1 - p) ** (8 * n)).mean(), abs=0.03)
@@ -293,7 +294,7 @@ def test_the_same_categories_as_the_stage() -> None:
     drawn = np.random.default_rng(7)
     four = [(64, int(a), 64, int(b)) for a, b in drawn.binomial(64, drawn.beta(0.2, 2, (200, 2)))]
     table = support(four, epsilon=0.03)
-    found = verdicts(Counts.from_table(table), Settings())
+    found = categorize_problems(Counts.from_table(table), 0.95)
     assert table["category"].to_pylist() == found.category.tolist()
     assert table["tested_category"].to_pylist() == found.tested.tolist()
     assert table["q_value"].to_pylist() == pytest.approx(found.q_values.tolist())

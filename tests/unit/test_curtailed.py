@@ -15,9 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from stages import categorize, tables
-from stages.errors import LeashError
-from stages.params import Params, detectable
+from leash import database, tables
+from leash.counting import metrics
+from leash.errors import LeashError
+from leash.params.groups import Params
+from leash.statistics.support import detectable_mass
+from stages.categorize import stage
 from tests.conftest import small, write_params
 
 Outcomes = Sequence[bool | None]
@@ -44,12 +47,14 @@ def given(base: Sequence[Outcomes], rlvr: Sequence[Outcomes]) -> None:
     ids = [problem(i) for i in range(len(base))]
     about = {"dataset": "chain", "question": "?", "gold": ["1"], "grader": "exact", "images": None, "meta": "{}"}
     rows = [{**about, "problem_id": name} for name in ids]
-    tables.write(tables.problems_path("chain"), tables.table(rows, tables.PROBLEMS), tables.PROBLEMS)
+    tables.write(
+        tables.problems_path("chain"), tables.table_from_rows(rows, tables.PROBLEMS_SCHEMA), tables.PROBLEMS_SCHEMA
+    )
     for model, outcomes in (("base", base), ("rlvr", rlvr)):
         runs = zip(ids, outcomes, strict=True)
         rows = [verdict(name, i, correct) for name, run in runs for i, correct in enumerate(run)]
-        verdicts = tables.table(rows, tables.VERDICTS)
-        tables.write(tables.verdicts_folder(model, "chain") / "a.parquet", verdicts, tables.VERDICTS)
+        verdicts = tables.table_from_rows(rows, tables.VERDICTS_SCHEMA)
+        tables.write(tables.verdicts_folder(model, "chain") / "a.parquet", verdicts, tables.VERDICTS_SCHEMA)
 
 
 def verdict(problem_id: str, sample: int, correct: bool | None) -> dict[str, Any]:
@@ -77,7 +82,7 @@ def estimates(support: pa.Table, budgets: Sequence[int]) -> dict[int, np.ndarray
     """pass@k of the base on every problem, by k: each problem as a data set of its own."""
     place = support.column_names.index("dataset")
     apart = support.set_column(place, "dataset", support["problem_id"])
-    found = categorize.pass_at_k(apart, budgets).to_pylist()
+    found = metrics.compute_pass_at_k(apart, budgets).to_pylist()
     rows = [r for r in found if r["role"] == "base" and r["dataset"] != "all"]
     return {k: np.array([r["pass_at_k"] for r in rows if r["k"] == k], dtype=float) for k in budgets}
 
@@ -99,7 +104,7 @@ def test_verdicts_end_at_the_stop_whatever_is_on_disk(chain: Params) -> None:
     given(runs, runs)
     for h, floor in rules(6):
         params = adaptive(chain, k=6, stop_after=h, floor=floor)
-        found = tables.database(params).sql(
+        found = database.open_database(params).sql(
             "select problem_id, list(correct order by sample) from verdicts where model = 'base' group by all"
         )
         assert dict(found.fetchall()) == {problem(i): list(stopped(run, h, floor)) for i, run in enumerate(runs)}
@@ -140,8 +145,8 @@ def test_how_sampling_ended(
     meaning = {"1": True, ".": False, "?": None}
     rows = [verdict(problem(0), i, meaning[mark]) for i, mark in enumerate(run) if mark != "_"]
     folder = tables.verdicts_folder("base", "chain")
-    tables.write(folder / "a.parquet", tables.table(rows, tables.VERDICTS), tables.VERDICTS)
-    (row,) = categorize.supported(adaptive(chain, k=6, stop_after=h, floor=floor)).to_pylist()
+    tables.write(folder / "a.parquet", tables.table_from_rows(rows, tables.VERDICTS_SCHEMA), tables.VERDICTS_SCHEMA)
+    (row,) = stage.compute_support(adaptive(chain, k=6, stop_after=h, floor=floor)).to_pylist()
     assert (row["ended_base"], row["n_base"], row["c_base"]) == (ended, n, c)
     assert (row["category"] is None) == (ended is None or n == 0)
 
@@ -154,7 +159,7 @@ def test_pass_at_k_is_unbiased_at_every_k(chain: Params, k: int, floors: Sequenc
     weights = {share: probabilities(runs, share) for share in SHARES}
     naive = []
     for h, floor in product(range(1, 5), floors):
-        support = categorize.supported(adaptive(chain, k=k, stop_after=h, floor=floor))
+        support = stage.compute_support(adaptive(chain, k=k, stop_after=h, floor=floor))
         found = estimates(support, range(1, k + 1))
         shares = np.array(support["c_base"]) / np.array(support["n_base"])
         for share in SHARES:
@@ -170,7 +175,7 @@ def test_the_mass_is_the_estimate_at_one_sample(chain: Params) -> None:
     runs = sequences(6)
     given(runs, [[False] * 6] * len(runs))
     for h, floor in product((1, 2, 4), (0, 1, 3, 6)):
-        support = categorize.supported(adaptive(chain, k=6, stop_after=h, floor=floor))
+        support = stage.compute_support(adaptive(chain, k=6, stop_after=h, floor=floor))
         at_one = estimates(support, [1])[1]
         for row, estimate in zip(support.to_pylist(), at_one, strict=True):
             refused = h == 1 and row["ended_base"] == "hit"
@@ -182,7 +187,7 @@ def test_the_mass_is_the_estimate_at_one_sample(chain: Params) -> None:
 def test_pass_at_k_of_a_full_run_is_what_it_was(chain: Params) -> None:
     """The budget ends at the pair's k, also where every problem stopped long before it."""
     given([[True] * 8], [[False] * 8])
-    found = categorize.pass_at_k(categorize.supported(adaptive(chain, k=8, stop_after=1, floor=0))).to_pylist()
+    found = metrics.compute_pass_at_k(stage.compute_support(adaptive(chain, k=8, stop_after=1, floor=0))).to_pylist()
     assert {(r["role"], r["k"]): r["pass_at_k"] for r in found if r["dataset"] == "all"} == {
         (role, k): float(role == "base") for role in ("base", "rlvr") for k in (1, 2, 4, 8)
     }
@@ -191,7 +196,7 @@ def test_pass_at_k_of_a_full_run_is_what_it_was(chain: Params) -> None:
 def test_pass_at_k_is_null_where_samples_are_missing(chain: Params) -> None:
     """An unscored sample of a full run, or one that is not there, leaves nothing to say beyond n."""
     given([[False] * 7 + [None], [True]], [[False] * 3, [True] * 8])
-    rows = categorize.pass_at_k(categorize.supported(adaptive(chain, k=8, stop_after=1, floor=0))).to_pylist()
+    rows = metrics.compute_pass_at_k(stage.compute_support(adaptive(chain, k=8, stop_after=1, floor=0))).to_pylist()
     found = {(r["role"], r["k"]): r["pass_at_k"] for r in rows if r["dataset"] == "all"}
     assert [found["base", k] for k in (1, 4, 8)] == [0.5, 0.5, None]
     assert [found["rlvr", k] for k in (1, 2, 4)] == [0.5, 0.5, None]
@@ -204,7 +209,7 @@ def test_intervals_cover_at_every_share(chain: Params, k: int, floors: Sequence[
     given(runs, [[False] * k] * len(runs))
     for h, floor in product(range(1, 5), floors):
         params = adaptive(chain, k=k, stop_after=h, floor=floor, confidence=confidence)
-        support = categorize.supported(params)
+        support = stage.compute_support(params)
         low, high = np.array(support["low_base"]), np.array(support["high_base"])
         for share in (0.0, 0.01, 0.1, 0.31, 0.5, 0.66, 0.9, 0.99, 1.0):
             weights = probabilities(runs, share)
@@ -217,7 +222,7 @@ def test_intervals_are_no_wider_than_they_must_be(chain: Params) -> None:
     """A bound moved to its end's own tail probability is met exactly: at the lower bound of `hit at n`, as strong an
     end has a probability of half of what may be missed."""
     given([[False, False, True, False, True]], [[False] * 5])
-    (row,) = categorize.supported(adaptive(chain, k=5, stop_after=2, floor=0)).to_pylist()
+    (row,) = stage.compute_support(adaptive(chain, k=5, stop_after=2, floor=0)).to_pylist()
     low, high = row["low_base"], row["high_base"]
     runs = sequences(5)
     assert sum(probabilities([r for r in runs if sum(map(bool, r)) >= 2], low)) == pytest.approx(0.025)
@@ -235,7 +240,7 @@ def random_runs(problems: int, k: int, seed: int) -> list[Outcomes]:
 
 def categories(support: pa.Table) -> tuple[list[str | None], list[list[int]]]:
     """Every problem's category, and the counts at the chosen epsilon and at 0."""
-    counted = [[row[name] for name in "PESO"] for row in categorize.metrics(support).to_pylist()]
+    counted = [[row[name] for name in "PESO"] for row in metrics.compute_metrics(support).to_pylist()]
     return support["category"].to_pylist(), counted
 
 
@@ -245,19 +250,19 @@ def test_categories_are_those_of_the_full_run(chain: Params, epsilon: float | st
     given(random_runs(60, k, seed=1), random_runs(60, k, seed=2))
     full = adaptive(chain, k=k, epsilon=epsilon)
     for at, floors in ((None, (0, 7, 63, 100)), (16, (0, 7, 40))):  # 16: where pairs share a smaller k
-        expected = categories(categorize.supported(full, at))
+        expected = categories(stage.compute_support(full, at))
         for floor in floors:
-            curtailed = categorize.supported(adaptive(full, stop_after=h, floor=floor), at)
+            curtailed = stage.compute_support(adaptive(full, stop_after=h, floor=floor), at)
             assert categories(curtailed) == expected, (floor, at)
-    assert sum(categorize.supported(adaptive(full, stop_after=h))["n_base"].to_pylist()) < 60 * k * 0.95
+    assert sum(stage.compute_support(adaptive(full, stop_after=h))["n_base"].to_pylist()) < 60 * k * 0.95
 
 
 def test_a_hit_too_few_would_change_categories(chain: Params) -> None:
     """Why such a stop is refused: the test above can fail."""
     given(random_runs(60, 64, seed=1), random_runs(60, 64, seed=2))
     full = adaptive(chain, k=64, epsilon="auto")
-    early = categorize.supported(adaptive(full, stop_after=2))
-    assert early["category"].to_pylist() != categorize.supported(full)["category"].to_pylist()
+    early = stage.compute_support(adaptive(full, stop_after=2))
+    assert early["category"].to_pylist() != stage.compute_support(full)["category"].to_pylist()
 
 
 def test_a_stop_that_could_change_a_category_is_refused(tmp_path: Path) -> None:
@@ -267,7 +272,7 @@ def test_a_stop_that_could_change_a_category_is_refused(tmp_path: Path) -> None:
     write_params(tmp_path, small(sample={"k": 100, "stop_after": 30}, categorize={"epsilon": 0.29}))
     with pytest.raises(LeashError, match="takes 3 hits"):
         write_params(tmp_path, small(sample={"k": 100, "stop_after": 2}, categorize={"epsilon": "auto"}))
-    assert int(detectable(100, 0.95) * 100) == 2
+    assert int(detectable_mass(100, 0.95) * 100) == 2
 
 
 def test_tests_are_for_fixed_numbers_of_samples_only(chain: Params) -> None:
@@ -275,12 +280,12 @@ def test_tests_are_for_fixed_numbers_of_samples_only(chain: Params) -> None:
     hits = [[True] * 30 + [False] * 34, [False] * 64, [True] * 40 + [False] * 24, [False] * 60 + [True] * 4]
     other = [[False] * 64, [True] * 64, [True] * 64, [False] * 64]
     given(hits, other)
-    support = categorize.supported(adaptive(chain, k=64, stop_after=40, floor=0))
+    support = stage.compute_support(adaptive(chain, k=64, stop_after=40, floor=0))
     rows = support.to_pylist()
     assert [(r["ended_base"], r["ended_rlvr"]) for r in rows] == [("k", "k"), ("k", "hit"), ("hit", "hit"), ("k", "k")]
     assert [r["category"] for r in rows] == ["S", "E", "P", "S"]
     assert [r["p_value"] is None for r in rows] == [False, True, True, False]
     assert [r["tested_category"] for r in rows] == ["S", None, "P", "undetermined"]
     assert rows[0]["q_value"] == pytest.approx(2 * rows[0]["p_value"])  # a family of two
-    overall = next(r for r in categorize.metrics(support).to_pylist() if r["reading"] == "chosen")
+    overall = next(r for r in metrics.compute_metrics(support).to_pylist() if r["reading"] == "chosen")
     assert (overall["E"], overall["E_tested"], overall["S"], overall["S_tested"]) == (1, None, 2, 1)

@@ -1,4 +1,5 @@
-"""What the pages say is true: their links lead somewhere, and the files, commands and targets they name are there."""
+"""What the pages say is true: their links lead somewhere, the files, commands and targets they name are there, the
+output they show is the command's, and they are in plain English."""
 
 from __future__ import annotations
 
@@ -6,18 +7,24 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from subprocess import check_output
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
+from leash import tables
 from stages.cli import main
 from tests.conftest import ROOT, yaml
 
-PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "traces" / "README.md"]
+FOLDERS = ("data", "traces")  # that have a README of their own
+PAGES = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").glob("*.md")), *(ROOT / name / "README.md" for name in FOLDERS)]
+MAX_README_BYTES = 9_000
 FENCE = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-ROOMS = r"(?:stages|tests|docs|traces|\.ci|\.github|\.dvc)"
+ROOMS = r"(?:leash|stages|tests|docs|traces|\.ci|\.github|\.dvc)"
 FILE = re.compile(rf"{ROOMS}/[\w./*-]*\w/?|(?:dvc|params)(?:\.paper)?\.yaml|constraints\.txt")
 COMMAND = re.compile(r"(?:^|[\s;(])leash ([a-z]+)\b([^\n#;|]*)")
 OPTION = re.compile(r"(?<![\w-])--?[a-z][\w-]*")
@@ -80,11 +87,81 @@ def test_the_pages_name_what_people_use() -> None:
     assert {"--pilot", "--preview", "--grader"} <= {o for page in PAGES for _, some in commands(page) for o in some}
 
 
-def test_every_room_is_on_the_map() -> None:
-    page = ROOT / "docs" / "architecture.md"
-    rooms = {f"stages/{path.name}/" for path in (ROOT / "stages").iterdir() if (path / "__init__.py").exists()}
-    files = {f"stages/{path.name}" for path in (ROOT / "stages").glob("*.py") if path.stem != "__init__"}
-    assert rooms | files <= set(code(page))
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_bytes()) <= MAX_README_BYTES
+
+
+def test_the_readme_shows_what_the_report_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reports in git are those of the embedded run."""
+    monkeypatch.chdir(ROOT)
+    printed = CliRunner().invoke(main, ["report", "--show"]).output
+    assert "pass@1" in printed
+    assert printed.strip() in [block.strip() for block in FENCE.findall((ROOT / "README.md").read_text("utf-8"))]
+
+
+def tracked_texts() -> dict[str, str]:
+    """Every file in git that people read or run."""
+    names = check_output(["git", "ls-files"], cwd=ROOT, text=True).splitlines()
+    suffixes = (".md", ".py", ".yaml", ".yml", ".toml", ".sql", ".html", ".js", ".txt", "Makefile", ".ci/run")
+    return {name: (ROOT / name).read_text("utf-8") for name in names if name.endswith(suffixes)}
+
+
+STRANGERS_PACKAGE = re.compile(r"pip install (?:-\S+ )*['\"]?leash(?=[\[=<>~'\"\s]|$)", re.MULTILINE)
+
+
+@pytest.mark.parametrize("ours", ["pip install -e .", "pip install -e '.[vllm]'", "pip install 'rlvr-leash @ git+…'"])
+def test_our_install_lines_are_accepted(ours: str) -> None:
+    assert not STRANGERS_PACKAGE.search(ours)
+
+
+@pytest.mark.parametrize("quote", ["", "'", '"'])
+@pytest.mark.parametrize("rest", ["", "[vllm]", "==0.1", " torch"])
+def test_install_lines_of_the_strangers_package_are_found(quote: str, rest: str) -> None:
+    assert STRANGERS_PACKAGE.search(f"pip install {quote}leash{rest}{quote}")
+    assert STRANGERS_PACKAGE.search(f"pip install -U {quote}leash{rest}{quote}")
+
+
+def test_nobody_is_told_to_install_the_package_of_somebody_else() -> None:
+    """On PyPI, `leash` is another project: install lines work from a clone or from git."""
+    found = [name for name, text in tracked_texts().items() if STRANGERS_PACKAGE.search(text)]
+    assert found == []
+
+
+# Turns of phrase that readers stumbled over. State the default, say who does it, use an ordinary verb.
+DIALECT = re.compile(
+    r"where nothing is said|if you say nothing|\bso many\b(?! \w+ that)|^\W*Who \w+s |\bis said\b|\bare said\b"
+    r"|\bas it says\b|can't go\b|goes on to\b|\bof it the\b",
+    re.IGNORECASE,
+)
+
+
+@on_each_page
+def test_the_english_is_plain(page: Path) -> None:
+    lines = page.read_text(encoding="utf-8").splitlines()
+    assert [(number, line) for number, line in enumerate(lines, 1) if DIALECT.search(line)] == []
+
+
+SCHEMAS = {
+    "problems": tables.PROBLEMS_SCHEMA,
+    "completions": tables.COMPLETIONS_SCHEMA,
+    "verdicts": tables.VERDICTS_SCHEMA,
+    "support": tables.SUPPORT_SCHEMA,
+    "mass": tables.MASS_SCHEMA,
+    "perplexity": tables.PERPLEXITY_SCHEMA,
+    "entropy": tables.ENTROPY_SCHEMA,
+}
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_every_column_of_a_table_is_described_in_order(name: str) -> None:
+    section = (ROOT / "data" / "README.md").read_text("utf-8").partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+    described = re.findall(r"^\| `(\w+)` \| ([\w ]+) \|(.*)\|$", section, re.MULTILINE)
+    words = {pa.string(): "text", pa.int32(): "int", pa.float64(): "float", pa.bool_(): "bool"}
+    lists = {pa.list_(pa.string()): "list of text", pa.list_(pa.float64()): "list of float"}
+    words |= lists | {pa.list_(pa.binary()): "list of bytes"}
+    assert [(column, kind) for column, kind, _ in described] == [(f.name, words[f.type]) for f in SCHEMAS[name]]
+    nullable = [field.name for field in SCHEMAS[name] if field.nullable]
+    assert [column for column, _, about in described if "null" in about or " as `" in about] == nullable
 
 
 def read(name: str) -> Any:

@@ -8,15 +8,16 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from stages.report.endings import Ending, compare_endings
-from stages.verify.audit import with_roles
+from leash.report.audit import register_roles
+from leash.report.endings import compare_endings
+from leash.statistics.endings import EndingComparison
 from tests import made
 
 K = 50
 
 
-def ending(folder: Path, status: str, silent: dict[str, int], problems: int = 20) -> Ending:
-    """All k samples of the first so many problems of each model end with a status; those of the others are ok."""
+def ending(folder: Path, status: str, silent: dict[str, int], problems: int = 20) -> EndingComparison:
+    """All k samples of the first `silent[model]` problems of each model end with a status; the others are ok."""
     params = made.parameters(folder, K)
     connection = duckdb.connect()
     dataset = made.DATASETS[0]
@@ -40,7 +41,7 @@ def ending(folder: Path, status: str, silent: dict[str, int], problems: int = 20
     verdicts += [{**row, "problem_id": "short", "status": status} for row in verdicts[:K]]
     for name, rows in (("support", support), ("verdicts", verdicts)):
         connection.register(name, pa.Table.from_pylist(rows))
-    found = compare_endings(params, with_roles(params, connection))["tuned"]
+    found = compare_endings(params, register_roles(params, connection))["tuned"]
     return next(one for one in found if one.status == status)
 
 

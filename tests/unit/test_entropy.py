@@ -1,4 +1,4 @@
-"""Entropies: every number against a few lines of numpy, and the embedded pair from samples to the sentence."""
+"""Entropies: every number against a few lines of numpy, and the embedded pair from samples to the report."""
 
 from __future__ import annotations
 
@@ -14,12 +14,17 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from stages import entropy, fetch, sample, seeds, tables, verify
-from stages.categorize.statistics.resampling import Settings
-from stages.entropy import groups
-from stages.errors import LeashError
-from stages.params import Params
-from stages.verify.graders import unanswered, unscored
+from leash import database, tables
+from leash.grading.graders.types import no_answer_grade, unscored_grade
+from leash.params.groups import Params
+from leash.report import entropy_tables, narrative
+from leash.scoring import entropy_measures
+from leash.statistics import seeds
+from leash.statistics.resampling import AnalysisSettings
+from stages.entropy import stage
+from stages.fetch import stage as fetch
+from stages.sample import stage as sample
+from stages.verify import stage as verify
 from tests.conftest import small, write_params
 from tests.unit.test_report import sampled
 
@@ -27,9 +32,8 @@ Rows = list[dict[str, Any]]
 MODELS = ("base", "rlvr")
 PROBLEMS = (("chain", "a"), ("chain", "b"), ("make", "c"))
 SAMPLES = 4
-CLASSES: dict[
-    tuple[str, str], list[str | None]
-] = {  # of the four samples of each problem; None: output without an answer
+# The answer classes of the four samples of each problem; None: output without an answer.
+CLASSES: dict[tuple[str, str], list[str | None]] = {
     ("base", "a"): ["7", "7", "8", None],
     ("base", "b"): ["1", "2", "3", "4"],
     ("base", "c"): [None, None, "5", "5"],
@@ -54,7 +58,7 @@ def all_verdicts() -> Rows:
 
 
 def all_scores() -> Rows:
-    """Made-up scores of every sample; some tenths of short traces have no step."""
+    """Made-up scores of every sample. Some tenths of short traces have no step."""
     drawn = seeds.stream("test", "entropy")
     rows = []
     for model in MODELS:
@@ -68,30 +72,31 @@ def all_scores() -> Rows:
 
 
 def connected(verdicts: Rows, scores: Rows | None = None, samples: int = SAMPLES) -> duckdb.DuckDBPyConnection:
-    """The tables as views, with the answers of the verdicts and what is measured of every problem."""
+    """DuckDB with these tables, the answer entropies and the measures of every problem."""
     connection = duckdb.connect()
     labels = [pa.field("model", pa.string()), pa.field("dataset", pa.string())]
-    schema = pa.schema([*labels, *tables.ENTROPY])
+    schema = pa.schema([*labels, *tables.ENTROPY_SCHEMA])
     problems = [{"dataset": dataset, "problem_id": problem} for dataset, problem in PROBLEMS]
     connection.register("problems", pa.Table.from_pylist(problems))
     connection.register("verdicts", pa.Table.from_pylist(verdicts))
     connection.register("entropy", pa.Table.from_pylist(scores or [], schema=schema))
-    connection.register("answers", entropy.answered(connection, 0, samples))
-    connection.register("halves", entropy.in_halves(connection, samples))
-    tables.keep(connection, "measured", entropy.ROOM / "measured.sql")
+    connection.register("answers", stage.answer_entropies(connection, 0, samples))
+    connection.register("halves", stage.answer_entropies_by_half(connection, samples))
+    entropy_tables.create_measured_table(connection)
     return connection
 
 
 def rows_of(connection: duckdb.DuckDBPyConnection, name: str) -> Rows:
-    return list(tables.query(connection, entropy.ROOM / f"{name}.sql").to_pylist())
+    folder = entropy_tables.SQL_DIR if name == "summary" else stage.SQL_DIR
+    return list(database.query(connection, folder / f"{name}.sql").to_pylist())
 
 
 def floors_of(connection: duckdb.DuckDBPyConnection, samples: int = SAMPLES) -> pa.Table:
-    return tables.query(connection, entropy.ROOM / "floors.sql", {"half": samples // 2})
+    return database.query(connection, stage.SQL_DIR / "floors.sql", {"half": samples // 2})
 
 
 def answers(classes: Sequence[str | None]) -> dict[str, float]:
-    """What answers.sql says of a problem, in numpy."""
+    """The columns of answers.sql for a problem, in numpy."""
     hits = np.array(list(Counter(classes).values()))
     shares = hits / hits.sum()
     plug_in = float(-(shares * np.log(shares)).sum())
@@ -113,7 +118,7 @@ def of_one_problem(drawn: Rows, samples: int) -> dict[str, Any]:
     return rows[0]
 
 
-def test_answer_entropies_and_unseen_mass_are_those_of_numpy() -> None:
+def test_answer_entropies_and_unseen_mass_agree_with_numpy() -> None:
     for row in answered(all_verdicts(), SAMPLES):
         classes = CLASSES[row["model"], row["problem_id"]]
         assert {name: row[name] for name in answers(classes)} == pytest.approx(answers(classes), abs=1e-15)
@@ -143,7 +148,7 @@ def test_miller_madow_is_nearer_the_truth_than_plug_in() -> None:
     assert corrected == pytest.approx(math.log(8), abs=0.02)
 
 
-def test_good_turing_tells_the_mass_of_answers_not_seen() -> None:
+def test_good_turing_estimates_the_mass_of_unseen_answers() -> None:
     """A long tail of answers: the share that 32 samples miss, on average over many problems."""
     chances = 1 / np.arange(1, 101)
     chances /= chances.sum()
@@ -158,7 +163,7 @@ def test_good_turing_tells_the_mass_of_answers_not_seen() -> None:
 
 
 def test_output_without_an_answer_is_one_class_however_it_ended() -> None:
-    cut, ended = unanswered("length"), unanswered("stop")
+    cut, ended = no_answer_grade("length"), no_answer_grade("stop")
     assert (cut["status"], ended["status"]) == ("truncated", "no_answer")
     row = of_one_problem([verdict(0, "7"), verdict(1, "7"), {"sample": 2, **cut}, {"sample": 3, **ended}], 4)
     assert row["answers"] == 2
@@ -167,19 +172,19 @@ def test_output_without_an_answer_is_one_class_however_it_ended() -> None:
 
 
 def test_an_answer_that_could_not_be_scored_keeps_its_class() -> None:
-    late, broken = unscored("9", "timeout"), unscored("9", "error")
+    late, broken = unscored_grade("9", "timeout"), unscored_grade("9", "error")
     row = of_one_problem([verdict(0, "7"), {"sample": 1, **late}, {"sample": 2, **broken}, verdict(3, None)], 4)
     assert row["answers"] == 3
     assert row["answer_entropy"] == pytest.approx(1.5 * math.log(2))
 
 
-def test_no_text_of_an_answer_is_taken_for_output_without_one() -> None:
+def test_no_answer_text_counts_as_output_without_an_answer() -> None:
     row = of_one_problem([verdict(i, name) for i, name in enumerate(["(none)", "", "null", None])], 4)
     assert row["answers"] == 4
 
 
 def test_all_problems_are_measured_on_the_same_number_of_samples() -> None:
-    """Samples beyond the first are not looked at; with fewer there is no number."""
+    """Later samples do not count; with fewer samples there is no number."""
     more = of_one_problem([verdict(i, name) for i, name in enumerate("aabcxyz")], 4)
     assert more == of_one_problem([verdict(i, name) for i, name in enumerate("aabc")], 4)
     fewer = of_one_problem([verdict(i, name) for i, name in enumerate("aab")], 4)
@@ -192,7 +197,7 @@ def in_group(rows: Rows, model: str, dataset: str) -> Rows:
 
 
 def over_problems(rows: Rows, name: str) -> float:
-    """The mean over the problems of their samples' means, of what is there."""
+    """The mean over problems of the means over their samples, without missing values."""
     by_problem: dict[str, list[float]] = {}
     for row in rows:
         if row[name] is not None:
@@ -241,7 +246,7 @@ def test_a_tenth_that_no_trace_reaches_is_empty_in_the_profile_alone() -> None:
 
 
 def test_a_sample_beyond_the_window_leaves_its_data_set_without_a_mean() -> None:
-    """What was not scored is not known; answers are, and so is all of the other data set."""
+    """Its answers are still known, and so is all of the other data set."""
     scores = all_scores()
     scores[0] |= {"token_entropy": None, "decoding_entropy": None, "forks": None, "profile": None}
     connection = connected(all_verdicts(), scores)
@@ -254,16 +259,16 @@ def test_a_sample_beyond_the_window_leaves_its_data_set_without_a_mean() -> None
     assert found["base", "all"]["tokens"] > 0
     empty = {(row["model"], row["dataset"]) for row in rows_of(connection, "profile") if row["token_entropy"] is None}
     assert empty == {("base", "all"), ("base", "chain")}
-    said = entropy.too_long(connection)
-    assert len(said) == 1
-    assert said[0].startswith("base on chain: 1 of 8 samples are longer with their question than the model's window")
+    sentences = stage.describe_long_samples(connection)
+    assert len(sentences) == 1
+    assert sentences[0].startswith("base on chain: 1 of 8 samples are longer")
 
 
 def paired(connection: duckdb.DuckDBPyConnection, base: str = "base", rlvr: str = "rlvr") -> Rows:
     pairs = [{"pair": "both", "base": base, "rlvr": rlvr}]
     connection.register("pairs", pa.Table.from_pylist(pairs))
-    changes = tables.query(connection, entropy.ROOM / "changes.sql")
-    return groups.decoupling(changes, pairs, Settings(resamples=200))
+    changes = database.query(connection, stage.SQL_DIR / "changes.sql")
+    return entropy_measures.estimate_decoupling(changes, pairs, AnalysisSettings(resamples=200))
 
 
 def test_changes_of_a_pair_are_those_of_single_problems() -> None:
@@ -295,21 +300,21 @@ def _mean(scores: Rows, model: str, problem: str, name: str) -> float:
     return float(np.mean([row[name] for row in scores if (row["model"], row["problem_id"]) == (model, problem)]))
 
 
-def test_problems_are_counted_by_the_way_they_went() -> None:
-    """Two with surer answers, one with surer steps; three go one way, and of two one side stays where it was."""
+def test_problems_are_counted_by_the_direction_of_their_changes() -> None:
+    """Token up and answer down: two. The reverse: one. Three move the same way, and two do not move in one measure."""
     token = [0.1, 0.2, -0.3, 0.4, -0.5, -0.6, 0.0, 0.7]
     answer = [-0.1, -0.2, 0.3, 0.4, -0.5, -0.6, 0.8, 0.0]
     moves = {"token_entropy": token, "decoding_entropy": token, "answer_entropy": answer, "answer_entropy_mm": answer}
     changes = pa.table({"pair": ["both"] * 8, "dataset": ["chain"] * 8, **moves})
     pairs = [{"pair": "both", "base": "base", "rlvr": "rlvr"}]
-    row = groups.decoupling(changes, pairs, Settings(resamples=200))[0]
+    row = entropy_measures.estimate_decoupling(changes, pairs, AnalysisSettings(resamples=200))[0]
     assert (row["token_up_answer_down"], row["token_down_answer_up"]) == (2 / 8, 1 / 8)
     assert row["token_up_answer_down_low"] < 2 / 8 < row["token_up_answer_down_high"]
     assert row["spearman"] == pytest.approx(stats.spearmanr(token, answer).statistic)
 
 
 def test_a_pair_is_compared_on_the_problems_that_both_models_have() -> None:
-    """The base lacks a sample of a, the second model's trace of b is too long: c is left."""
+    """The base lacks a sample of a, and a trace of the second model on b is too long: only c remains."""
     scores = [row for row in all_scores() if (row["model"], row["problem_id"]) != ("base", "a")]
     for row in scores:
         if (row["model"], row["problem_id"], row["sample"]) == ("rlvr", "b", 2):
@@ -337,13 +342,13 @@ def test_a_model_without_verdicts_has_nothing_to_compare() -> None:
     row = paired(connection)[0]
     assert (row["problems"], row["compared"]) == (3, 0)
     assert row["token_entropy"] is row["answer_entropy"] is None
-    assert "both: answer entropy is not measured" in entropy.sentence(row)
+    assert "both: answer entropy is not measured" in narrative.decoupling_sentence(row)
 
 
-def test_a_model_against_itself_does_not_move() -> None:
+def test_a_model_compared_with_itself_does_not_change() -> None:
     row = paired(connected(all_verdicts(), all_scores()), rlvr="base")[0]
     assert row["token_entropy"] == row["token_entropy_low"] == row["token_entropy_high"] == 0
-    assert entropy.sentence(row) == (
+    assert narrative.decoupling_sentence(row) == (
         "both: token entropy stayed as it was while answer entropy stayed as it was: the data can't tell whether they "
         "move together on average; problem by problem there is nothing to correlate (over 3 problems)."
     )
@@ -353,7 +358,7 @@ def test_values_with_intervals_are_those_of_the_summary() -> None:
     connection = connected(all_verdicts(), all_scores())
     summary = {(row["model"], row["dataset"]): row for row in rows_of(connection, "summary")}
     measured = connection.table("measured").to_arrow_table()
-    found = groups.intervals(measured, floors_of(connection), Settings(resamples=200))
+    found = entropy_measures.estimate_intervals(measured, floors_of(connection), AnalysisSettings(resamples=200))
     assert {row["measure"] for row in found} == set(rows_of(connection, "summary")[0]) - {
         "model", "dataset", "problems", "samples",
     }  # fmt: skip
@@ -364,7 +369,7 @@ def test_values_with_intervals_are_those_of_the_summary() -> None:
             assert 0 <= row["low"] <= row["value"] <= row["high"]
 
 
-def test_the_floor_is_what_two_halves_of_the_samples_differ_by() -> None:
+def test_the_noise_floor_is_the_difference_between_two_halves_of_the_samples() -> None:
     """In numpy: the root of the sum of squares of the problems' differences, over their number."""
     verdicts, scores = all_verdicts(), all_scores()
     found = {
@@ -387,8 +392,8 @@ def test_the_floor_is_what_two_halves_of_the_samples_differ_by() -> None:
     assert min(floor for floor in found.values() if floor is not None) >= 0
 
 
-def test_there_is_no_floor_where_halves_are_not_measured() -> None:
-    """Without scores the answers alone have one; with one sample nothing has."""
+def test_there_is_no_noise_floor_without_both_halves() -> None:
+    """Without scores only the answers have one; with one sample nothing has one."""
     floors = {
         (row["dataset"], row["measure"]): row["floor"] for row in floors_of(connected(all_verdicts())).to_pylist()
     }
@@ -404,56 +409,55 @@ def in_one_process(**decoding: float) -> Params:
 
 
 @pytest.mark.usefixtures("project")
-def test_the_embedded_pair_from_samples_to_the_sentence() -> None:
-    """At temperature 1 and top_p 1 both distributions are one; at the paper's the sampled one is surer."""
+def test_the_embedded_pair_from_samples_to_the_report() -> None:
+    """At temperature 1 and top_p 1 both entropies are equal; with the paper's decoding, decoding entropy is lower."""
     params = in_one_process()
     fetch.run(params, "chain")
     for model in MODELS:
         sample.run(params, model, "chain")
         verify.run(params, model, "chain")
-    scored, said = entropy.run(params)
+    scored, sentences = stage.run(params)
     assert scored > 0
-    assert said == []
-    summary = entropy.summary(tables.database(params)).to_pylist()
+    assert sentences == []
+    summary = entropy_tables.summarize_entropies(database.open_database(params)).to_pylist()
     assert [row["decoding_entropy"] for row in summary] == [row["token_entropy"] for row in summary]
     assert all(0 < row["forks"] < 1 and row["token_entropy"] > 0 for row in summary)
 
     params = in_one_process(temperature=0.6, top_p=0.95)
-    assert entropy.run(params) == (scored, [])
-    colder = entropy.summary(tables.database(params)).to_pylist()
+    assert stage.run(params) == (scored, [])
+    colder = entropy_tables.summarize_entropies(database.open_database(params)).to_pylist()
     assert all(0 < row["decoding_entropy"] < row["token_entropy"] for row in colder)
     for row, warmer in zip(colder, summary, strict=True):
         assert {**row, "decoding_entropy": None} == {**warmer, "decoding_entropy": None}
-    assert entropy.run(params) == (0, [])
+    assert stage.run(params) == (0, [])
 
-    rows = entropy.decoupling().to_pylist()
+    rows = entropy_tables.load_decoupling().to_pylist()
     assert [(row["pair"], row["dataset"]) for row in rows] == [("rlvr", "all"), ("rlvr", "chain")]
     by_model = {row["model"]: row for row in colder if row["dataset"] == "all"}
-    for name in groups.CHANGES:
+    for name in entropy_measures.CHANGE_MEASURES:
         assert rows[0][name] == pytest.approx(by_model["rlvr"][name] - by_model["base"][name])
-    assert entropy.sentence(rows[0]).startswith("rlvr: token entropy ")
-    assert entropy.intervals().num_rows == 4 * 8
-    assert entropy.profile().num_rows == 4 * 10
+    assert narrative.decoupling_sentence(rows[0]).startswith("rlvr: token entropy ")
+    assert entropy_tables.load_intervals().num_rows == 4 * 8
+    assert entropy_tables.load_profile().num_rows == 4 * 10
 
 
 @pytest.mark.usefixtures("project")
-def test_a_table_of_an_older_kind_is_made_anew() -> None:
-    """What `leash entropy` left behind before it knew of decoding entropies does not stop it."""
+def test_a_table_of_an_older_schema_is_made_again() -> None:
+    """A table that an older `leash entropy` wrote, without decoding entropies, does not stop the stage."""
     params = in_one_process()
     sampled(params, 4)
-    scored, _ = entropy.run(params)
+    scored, _ = stage.run(params)
     path = tables.entropy_path("base", "chain")
     expected = path.read_bytes()
-    old = tables.read(path, tables.ENTROPY, "").select(["problem_id", "sample", "tokens", "token_entropy"])
+    old = tables.read(path, tables.ENTROPY_SCHEMA, "").select(["problem_id", "sample", "tokens", "token_entropy"])
     tables.write(path, old, old.schema)
-    assert entropy.run(params) == (scored // 2, [])
+    assert stage.run(params) == (scored // 2, [])
     assert path.read_bytes() == expected
 
 
-def test_tables_that_are_not_there_name_the_command_that_makes_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_tables_name_the_command_that_makes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for reading in (entropy.decoupling, entropy.intervals, entropy.profile):
-        with pytest.raises(LeashError, match=r"is not there; make it with `leash entropy`"):
-            reading()
+    for load in (entropy_tables.load_decoupling, entropy_tables.load_intervals, entropy_tables.load_profile):
+        with pytest.raises(tables.MissingTableError) as error:
+            load()
+        assert error.value.made_by == "leash entropy"

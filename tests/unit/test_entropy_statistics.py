@@ -1,4 +1,4 @@
-"""The statistics of entropies: those of scipy where it has them, and intervals that cover."""
+"""The statistics of entropies agree with scipy, and their intervals cover the truth."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from stages import seeds
-from stages.categorize.statistics.arrays import Reals
-from stages.categorize.statistics.resampling import Estimate, weights
-from stages.entropy.statistics import mean, share, spearman
+from leash.statistics import seeds
+from leash.statistics.arrays import FloatArray
+from leash.statistics.bootstrap_estimates import mean_estimate, share_estimate, spearman_estimate
+from leash.statistics.resampling import Estimate, draw_weights
 
 
-def known(found: Estimate) -> tuple[float, float, float]:
-    """An estimate that has all three of its numbers."""
+def numbers_of(found: Estimate) -> tuple[float, float, float]:
+    """The value and interval of an estimate that has both."""
     assert found.value is not None
     assert found.low is not None
     assert found.high is not None
@@ -23,44 +23,44 @@ def known(found: Estimate) -> tuple[float, float, float]:
 
 
 @pytest.mark.parametrize("ties", [False, True])
-def test_spearman_is_that_of_scipy(ties: bool) -> None:
+def test_spearman_agrees_with_scipy(ties: bool) -> None:
     drawn = seeds.stream("test", "spearman", int(ties))
     one, other = drawn.normal(size=60), drawn.normal(size=60)
     other += one
     if ties:
         one, other = np.round(one), np.round(other)
-    found = spearman(one, other, weights(60, 500, 0), 0.95)
-    value, low, high = known(found)
+    found = spearman_estimate(one, other, draw_weights(60, 500, 0), 0.95)
+    value, low, high = numbers_of(found)
     assert value == pytest.approx(stats.spearmanr(one, other).statistic, abs=1e-12)
     assert -1 < low < value < high < 1
 
 
-def test_spearman_of_what_never_changes_or_of_few_problems() -> None:
+def test_spearman_of_constant_values_or_few_problems() -> None:
     rising = np.arange(20.0)
-    assert spearman(np.zeros(20), rising, weights(20, 50, 0), 0.95) == Estimate()
-    assert spearman(rising[:1], rising[:1], weights(1, 50, 0), 0.95) == Estimate()
-    few = spearman(rising[:5], -rising[:5], weights(5, 50, 0), 0.95)
+    assert spearman_estimate(np.zeros(20), rising, draw_weights(20, 50, 0), 0.95) == Estimate()
+    assert spearman_estimate(rising[:1], rising[:1], draw_weights(1, 50, 0), 0.95) == Estimate()
+    few = spearman_estimate(rising[:5], -rising[:5], draw_weights(5, 50, 0), 0.95)
     assert few.value == pytest.approx(-1)
     assert few.low is few.high is None
-    assert spearman(rising, rising, weights(20, 50, 0), 0.95).value == pytest.approx(1)
+    assert spearman_estimate(rising, rising, draw_weights(20, 50, 0), 0.95).value == pytest.approx(1)
 
 
 def test_a_mean_of_one_problem_has_no_interval_and_of_none_no_value() -> None:
-    assert mean(np.array([0.5]), weights(1, 50, 0), 0.95) == Estimate(0.5)
-    assert mean(np.array([]), weights(0, 50, 0), 0.95) == Estimate()
-    assert share(np.array([]), weights(0, 50, 0), 0.95) == Estimate()
-    assert mean(np.array([0.5, math.nan]), weights(2, 50, 0), 0.95) == Estimate()
+    assert mean_estimate(np.array([0.5]), draw_weights(1, 50, 0), 0.95) == Estimate(0.5)
+    assert mean_estimate(np.array([]), draw_weights(0, 50, 0), 0.95) == Estimate()
+    assert share_estimate(np.array([]), draw_weights(0, 50, 0), 0.95) == Estimate()
+    assert mean_estimate(np.array([0.5, math.nan]), draw_weights(2, 50, 0), 0.95) == Estimate()
 
 
-def test_a_share_of_none_leaves_room_for_some() -> None:
-    value, low, high = known(share(np.zeros(30), weights(30, 500, 0), 0.95))
+def test_a_share_of_zero_has_an_interval_above_zero() -> None:
+    value, low, high = numbers_of(share_estimate(np.zeros(30), draw_weights(30, 500, 0), 0.95))
     assert value == 0
     assert low < 0.001
     assert 0.03 < high < 0.15
 
 
-def simulated(name: str, drawn: np.random.Generator) -> tuple[Reals, Reals]:
-    """Changes of 40 problems in token and in answer entropy; means 0.3 and 0.5, correlation of the ranks 0.58."""
+def simulated(name: str, drawn: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """Changes of 40 problems in token and answer entropy: means 0.3 and 0.5, rank correlation 0.58."""
     both = drawn.multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], 40)
     return (0.3 + both[:, 0], 0.5 + both[:, 1]) if name != "skewed" else (drawn.gamma(2, 0.15, 40), both[:, 1])
 
@@ -74,13 +74,13 @@ def test_intervals_cover_the_truth_as_often_as_they_say(name: str, truth: float)
     covered = 0
     for i in range(200):
         one, other = simulated(name, seeds.stream("test", "coverage", name, i))
-        drawn = weights(40, 200, i)
+        drawn = draw_weights(40, 200, i)
         if name == "spearman":
-            found = spearman(one, other, drawn, 0.95)
+            found = spearman_estimate(one, other, drawn, 0.95)
         elif name == "share":
-            found = share((one > 0).astype(float), drawn, 0.95)
+            found = share_estimate((one > 0).astype(float), drawn, 0.95)
         else:
-            found = mean(one, drawn, 0.95)
-        _, low, high = known(found)
+            found = mean_estimate(one, drawn, 0.95)
+        _, low, high = numbers_of(found)
         covered += low <= truth <= high
     assert 0.88 <= covered / 200 <= 0.99

@@ -1,4 +1,4 @@
-"""Extraction: what a text says its answer is, as a table of (text, answer, why)."""
+"""Extraction: which answer a completion gives, as tables of (text, answer, why)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from cProfile import Profile
 
 import pytest
 
-from stages.verify.extract import extract
+from leash.grading.extraction import extract
 
 BOXES: list[tuple[str, str | None, str]] = [
     (r"12 + 5 = 17 , \boxed{ 17 }", "17", "a box"),
@@ -23,12 +23,12 @@ BOXES: list[tuple[str, str | None, str]] = [
     ("\\boxed{1\n + 2}", "1 + 2", "lines"),
     (r"\boxed{1} and \boxed{cut off", "1", "a box that never closes is none"),
     (r"\boxed{{}", None, "a box that never closes is none"),
-    (r"\boxed{}", None, "nothing is no answer"),
-    (r"Put it in \boxed{your answer}.", None, "nor is the instruction"),
-    (r"\boxed{\text{answer}}", None, "nor is the instruction"),
+    (r"\boxed{}", None, "an empty box or tag is no answer"),
+    (r"Put it in \boxed{your answer}.", None, "nor is the instruction's placeholder"),
+    (r"\boxed{\text{answer}}", None, "nor is the instruction's placeholder"),
     (r"\boxed{?}", None, "nor is a question"),
     (r"\boxed{\{\}}", r"\{\}", "but the empty set is one"),
-    (r"\boxed{12} as in \boxed{...}", None, "nor are dots, and what was before is withdrawn"),
+    (r"\boxed{12} as in \boxed{...}", None, "nor are dots, which replace the box before"),
 ]
 
 LISTS: list[tuple[str, str | None, str]] = [
@@ -36,27 +36,27 @@ LISTS: list[tuple[str, str | None, str]] = [
     (r"$\boxed{1}$, $\boxed{2}$, \text{ or } $\boxed{3}$", "1, 2, 3", "three answers"),
     (r"\(\boxed{1}\) and \(\boxed{3}\)", "1, 3", "in formulas"),
     (r"\boxed{5} or \boxed{5}", "5", "the same answer twice"),
-    ("\\boxed{1}\n\n\\boxed{3}", "3", "only what is joined by a word or a comma is a list"),
-    (r"x = \boxed{1} or x = \boxed{3}", "3", "only what is joined by a word or a comma is a list"),
+    ("\\boxed{1}\n\n\\boxed{3}", "3", "only a word or a comma makes a list"),
+    (r"x = \boxed{1} or x = \boxed{3}", "3", "only a word or a comma makes a list"),
 ]
 
 TAGS: list[tuple[str, str | None, str]] = [
     ("I think <answer>\n17 </answer>.", "17", "tags"),
     ("<answer>1</answer> no, <answer>2</answer>", "2", "the last ones count"),
-    (r"<answer>1</answer> and \boxed{3}", "3", "a box goes before tags"),
-    (r"<answer> The sum is \boxed{3} </answer>", "3", "a box goes before tags"),
+    (r"<answer>1</answer> and \boxed{3}", "3", "a box takes precedence over tags"),
+    (r"<answer> The sum is \boxed{3} </answer>", "3", "a box takes precedence over tags"),
     ("</think> <answer> 3.89e-10", "3.89e-10", "engines drop the closing tag where they stop at it"),
     ("<answer>" + "and so on " * 50, None, "but a long text was cut off"),
     ("<answer>first\nsecond", None, "and so were several lines"),
-    ("</answer> 5 <answer>", None, "the wrong way round"),
+    ("</answer> 5 <answer>", None, "tags in the wrong order"),
     ("<answer>True</answer></answer>", "True", "a closing tag too many, as real models write"),
-    ("<answer> </answer>", None, "nothing is no answer"),
+    ("<answer> </answer>", None, "an empty box or tag is no answer"),
 ]
 
 STATED: list[tuple[str, str | None, str]] = [
     ("Natalia sold 48+24 = 72 clips.\n#### 72", "72", "GSM8K"),
     ("The final answer is $\\frac{1}{2}$. I hope it is correct.", r"\frac{1}{2}", "Minerva's prompt"),
-    ("The answer is 3.14.", "3.14", "a point that ends no sentence"),
+    ("The answer is 3.14.", "3.14", "a decimal point ends no sentence"),
     ("**Answer:** 42", "42", "bold"),
     ("**Final Answer: 73**", "73", "math-verify's issue 76"),
     (r"The answer is \(x = 5\)", "x = 5", "a formula"),
@@ -69,20 +69,20 @@ STATED: list[tuple[str, str | None, str]] = [
 ]
 
 THOUGHTS: list[tuple[str, str | None, str]] = [
-    (r"<think> maybe \boxed{4}, no </think> \boxed{5}", "5", "what comes after the thinking"),
+    (r"<think> maybe \boxed{4}, no </think> \boxed{5}", "5", "the reply after the thinking"),
     (r"maybe \boxed{4}, no </think> \boxed{5}", "5", "the opening tag is in the prompt"),
-    (r"<think> \boxed{4} </think> So it is 4.", "4", "thinking that was ended with a box"),
-    (r"<think> \boxed{4} </think> The answer is 5.", "5", "but what is stated goes first"),
+    (r"<think> \boxed{4} </think> So it is 4.", "4", "thinking that ended with a box"),
+    (r"<think> \boxed{4} </think> The answer is 5.", "5", "but a stated answer comes first"),
     (r"<think> \boxed{4} </think> <answer>5</answer>", "5", "and so do tags"),
-    (r"<think> so \boxed{4}, or is it", None, "thinking that was never ended"),
-    ("<think> The answer is 4.", None, "thinking that was never ended"),
+    (r"<think> so \boxed{4}, or is it", None, "thinking that never ends"),
+    ("<think> The answer is 4.", None, "thinking that never ends"),
     ("<think> so 4 \\end{think}\n<answer>5</answer>", "5", "answer tags end it as well"),
     ("<think> a </think> <think> b </think> \\boxed{1}", "1", "two thoughts"),
 ]
 
 
 @pytest.mark.parametrize(("text", "answer", "why"), BOXES + LISTS + TAGS + STATED + THOUGHTS)
-def test_extract(text: str, answer: str | None, why: str) -> None:
+def test_extract_finds_the_answer(text: str, answer: str | None, why: str) -> None:
     assert extract(text) == answer, why
 
 
@@ -102,12 +102,12 @@ def test_extract(text: str, answer: str | None, why: str) -> None:
         "\\boxed{1}, ",
     ],
 )
-def test_a_longer_text_takes_no_more_steps(part: str) -> None:
-    """Nothing is matched again and again: only the end is looked at, whatever comes before."""
-    assert _steps(part * (200_000 // len(part))) <= _steps(part * (20_000 // len(part))) + 10
+def test_a_longer_text_takes_no_more_function_calls(part: str) -> None:
+    """Only the tail is searched, so the cost does not depend on what comes before."""
+    assert _count_calls(part * (200_000 // len(part))) <= _count_calls(part * (20_000 // len(part))) + 10
 
 
-def _steps(text: str) -> int:
+def _count_calls(text: str) -> int:
     profile = Profile()
     profile.runcall(extract, text)
     return sum(entry.callcount for entry in profile.getstats())

@@ -1,4 +1,4 @@
-"""A data set of one's own, from any kind of file, and what is said when it is not right."""
+"""Your own data set: any kind of file becomes the problems table, or an error that names what is wrong."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from stages import fetch, importing, tables
+from leash import tables
+from leash.benchmarks.benchmark import MissingColumnError, RowError
+from leash.datasets import loading
+from leash.datasets.source import DatasetSourceError, SourceFileError
+from leash.errors import LeashError
+from leash.importing import importer
+from leash.importing.jsonl import FieldMapping
+from leash.params.groups import Params
 from stages.cli import main
-from stages.errors import LeashError
-from stages.importing.reading.jsonl import Mapping
-from stages.params import Params
+from stages.fetch import stage
 from tests.conftest import ROOT, small, write_params
 
 ROWS = [{"q": "What is $2^{10}$?", "a": "1024"}, {"q": "1/2?", "a": "0.5"}]
@@ -32,7 +37,7 @@ def params(path: Path, /, **fields: str | int) -> Params:
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".json", ".csv", ".parquet"])
-def test_any_kind_of_file(own: Path, suffix: str) -> None:
+def test_any_kind_of_file_becomes_the_problems_table(own: Path, suffix: str) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -43,8 +48,8 @@ def test_any_kind_of_file(own: Path, suffix: str) -> None:
         own.write_text("q,a\n" + "".join(f'"{row["q"]}","{row["a"]}"\n' for row in ROWS))
     else:
         own.write_text(json.dumps(ROWS) if suffix == ".json" else "".join(json.dumps(row) + "\n" for row in ROWS))
-    assert len(fetch.run(params(own, prompt="{question} Use {braces}."), "mine").rows) == 2
-    rows = tables.read(tables.problems_path("mine"), tables.PROBLEMS, "").to_pylist()
+    assert len(stage.run(params(own, prompt="{question} Use {braces}."), "mine").rows) == 2
+    rows = tables.read(tables.problems_path("mine"), tables.PROBLEMS_SCHEMA, "").to_pylist()
     assert [row["problem_id"] for row in rows] == ["mine-00000", "mine-00001"]
     assert rows[0]["question"] == "What is $2^{10}$? Use {braces}."
     assert [row["gold"] for row in rows] == [["1024"], ["0.5"]]
@@ -55,27 +60,29 @@ def test_any_kind_of_file(own: Path, suffix: str) -> None:
 )
 def test_golds_are_text(own: Path, answer: object, gold: list[str]) -> None:
     own.write_text(json.dumps({"q": "?", "a": answer}) + "\n")
-    fetch.run(params(own), "mine")
-    assert tables.read(tables.problems_path("mine"), tables.PROBLEMS, "")["gold"].to_pylist() == [gold]
+    stage.run(params(own), "mine")
+    assert tables.read(tables.problems_path("mine"), tables.PROBLEMS_SCHEMA, "")["gold"].to_pylist() == [gold]
 
 
 @pytest.mark.parametrize(
-    ("text", "fields", "sentence"),
+    ("text", "fields", "kind", "fact"),
     [
-        ('{"q": "?"}', {}, r"mine\.jsonl has no column a; it has q"),
-        ('{"q": "?", "a": ""}', {}, r"mine\.jsonl, row 1: the column a is empty"),
-        ('{"q": "", "a": "1"}', {}, r"mine\.jsonl, row 1: the column q is empty"),
-        ('{"q": "?", "a": 1, "i": 1}\n{"q": "!", "a": 2, "i": 1}', {"id": "i"}, "does not tell its rows apart"),
-        ("not json", {}, "can't be read"),
-        ('{"q": "?", "a": 1}', {"grader": "ghost"}, "There is no grader ghost"),
-        ('{"q": "?", "a": 1}', {"path": "gone.jsonl"}, "there is no such file; put it there"),
-        ('{"q": "?", "a": 1}', {"path": "mine.txt"}, "is not a kind of file"),
+        ('{"q": "?"}', {}, MissingColumnError, r"mine\.jsonl has no column a"),
+        ('{"q": "?", "a": ""}', {}, RowError, r"mine\.jsonl, row 1: the column a is empty"),
+        ('{"q": "", "a": "1"}', {}, RowError, r"mine\.jsonl, row 1: the column q is empty"),
+        ('{"q": "?", "a": 1, "i": 1}\n{"q": "!", "a": 2, "i": 1}', {"id": "i"}, SourceFileError, "`id`"),
+        ("not json", {}, SourceFileError, r"mine\.jsonl"),
+        ('{"q": "?", "a": 1}', {"grader": "ghost"}, LeashError, "ghost"),
+        ('{"q": "?", "a": 1}', {"path": "gone.jsonl"}, DatasetSourceError, r"gone\.jsonl"),
+        ('{"q": "?", "a": 1}', {"path": "mine.txt"}, SourceFileError, r"mine\.txt"),
     ],
 )
-def test_what_is_wrong_with_a_file(own: Path, text: str, fields: dict[str, str], sentence: str) -> None:
+def test_a_wrong_file_is_named_and_no_table_written(
+    own: Path, text: str, fields: dict[str, str], kind: type[LeashError], fact: str
+) -> None:
     own.write_text(text)
-    with pytest.raises(LeashError, match=sentence):
-        fetch.run(params(own, **fields), "mine")
+    with pytest.raises(kind, match=fact):
+        stage.run(params(own, **fields), "mine")
     assert not tables.problems_path("mine").exists()
 
 
@@ -87,75 +94,74 @@ def test_what_is_wrong_with_a_file(own: Path, text: str, fields: dict[str, str],
         ("a list", '[{"q": "a?", "a": "1"}, {"q": "b?", "a": "2"}]'),
     ],
 )
-def test_a_json_file_may_hold_its_rows_in_other_ways(own: Path, name: str, text: str) -> None:
+def test_a_json_file_may_be_a_list_or_a_mapping_of_rows_or_columns(own: Path, name: str, text: str) -> None:
     own.with_suffix(".json").write_text(text)
-    rows = fetch.run(params(own.with_suffix(".json")), "mine").rows
+    rows = stage.run(params(own.with_suffix(".json")), "mine").rows
     assert [(row["question"], row["gold"]) for row in rows] == [("a?", ["1"]), ("b?", ["2"])], name
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
-def test_nobody_guesses_what_a_text_is(own: Path, suffix: str) -> None:
-    """Zeros in front, dates, numbers too large for a float: as they stand in the file."""
+def test_no_type_is_guessed(own: Path, suffix: str) -> None:
+    """Leading zeros, dates and numbers too large for a float stay as they are."""
     own = own.with_suffix(suffix)
     written = ["025", "2024-06-24", "123456789012345678901", "1e5", "NaN", "true"]
     if suffix == ".csv":
         own.write_text("q,a\n" + "".join(f"{n}?,{text}\n" for n, text in enumerate(written)))
     else:
         own.write_text("".join(json.dumps({"q": f"{n}?", "a": text}) + "\n" for n, text in enumerate(written)))
-    assert [row["gold"] for row in fetch.run(params(own, grader="exact"), "mine").rows] == [[text] for text in written]
+    assert [row["gold"] for row in stage.run(params(own, grader="exact"), "mine").rows] == [[text] for text in written]
 
 
 def test_columns_in_any_case(own: Path) -> None:
     own.write_text('{"Q": "2 + 2?", "A": "4"}')
-    assert fetch.run(params(own), "mine").rows[0]["gold"] == ["4"]
+    assert stage.run(params(own), "mine").rows[0]["gold"] == ["4"]
 
 
-def test_so_many_problems_are_drawn_by_seed_whatever_their_order(own: Path) -> None:
+def test_problems_are_drawn_by_seed_whatever_their_order(own: Path) -> None:
     texts = [json.dumps({"q": f"{n} + 1?", "a": n + 1}) for n in range(100)]
 
     def drawn(lines: list[str], seed: int) -> set[str]:
         own.write_text("\n".join(lines))
-        fetched = fetch.run(params(own, size=10, seed=seed), "mine").rows
+        fetched = stage.run(params(own, size=10, seed=seed), "mine").rows
         assert len(fetched) == 10
         return {row["question"] for row in fetched}
 
     assert drawn(texts, 0) == drawn(texts[::-1], 0) != drawn(texts, 1)
 
 
-def test_a_folder_is_read_like_a_repository(own: Path) -> None:
+def test_a_folder_is_read_like_a_repository_of_the_hub(own: Path) -> None:
     folder = own.parent / "exam"
     folder.mkdir()
     for part in "ab":
         (folder / f"part-{part}.jsonl").write_text(json.dumps({"q": f"{part}?", "a": part}))
     (folder / "notes.txt").write_text("not a table")
-    fetched = fetch.run(params(own, path="exam", files="part-*", grader="exact"), "mine").rows
+    fetched = stage.run(params(own, path="exam", files="part-*", grader="exact"), "mine").rows
     assert [row["question"] for row in fetched] == ["a?", "b?"]
-    with pytest.raises(LeashError, match=r"exam holds no file \*\.csv; put it there"):
-        fetch.run(params(own, path="exam", files="*.csv"), "mine")
+    with pytest.raises(SourceFileError, match=r"\*\.csv"):
+        stage.run(params(own, path="exam", files="*.csv"), "mine")
 
 
 def test_images_are_in_the_table(own: Path) -> None:
     (own.parent / "images").mkdir()
     (own.parent / "images" / "1.png").write_bytes(b"\x89PNG one")
     own.write_text('{"q": "How many?", "a": 1, "image": "images/1.png"}')
-    fetch.run(params(own, images="image"), "mine")
-    table = tables.read(tables.problems_path("mine"), tables.PROBLEMS, "")
+    stage.run(params(own, images="image"), "mine")
+    table = tables.read(tables.problems_path("mine"), tables.PROBLEMS_SCHEMA, "")
     assert table["images"].to_pylist() == [[b"\x89PNG one"]]
 
 
 @pytest.mark.parametrize(
-    ("path", "sentence"),
-    [("images/2.png", "row 1 names the image images/2.png, which is not in"), ("../x.png", "is outside the folder")],
+    ("path", "fact"), [("images/2.png", "there is no image images/2.png"), ("../x.png", "outside the folder")]
 )
-def test_an_image_that_is_not_there(own: Path, path: str, sentence: str) -> None:
+def test_an_image_must_be_in_the_folder_of_the_file(own: Path, path: str, fact: str) -> None:
     (own.parent.parent / "x.png").write_bytes(b"secret")
     own.write_text(json.dumps({"q": "How many?", "a": 1, "image": path}))
-    with pytest.raises(LeashError, match=sentence):
-        fetch.run(params(own, images="image"), "mine")
+    with pytest.raises(RowError, match=fact):
+        stage.run(params(own, images="image"), "mine")
 
 
-def test_questions_that_stand_twice_are_said(own: Path) -> None:
-    """Within a data set and across two of a run; not those that differ in a number or in a sign."""
+def test_questions_that_occur_twice_give_a_warning(own: Path) -> None:
+    """Within a data set and across two of a run, but not if they differ in a number or a sign."""
     words = "a train leaves the old town at noon and rides along the river for hours before it meets the other train"
     questions = [f"{words}: how far?", f"{words} — how far ?", f"{words}: how far is 7?", "3 + 4?", "3 - 4?"]
     own.write_text("\n".join(json.dumps({"q": question, "a": 1}) for question in questions))
@@ -164,11 +170,12 @@ def test_questions_that_stand_twice_are_said(own: Path) -> None:
         raw["datasets"][name] = {"path": own.name, "question": "q", "answer": "a", "grader": "math"}
     raw["run"]["datasets"] += ["mine", "copy"]
     both = write_params(own.parent, raw)
-    within = "pair of questions within mine is the same or nearly so: mine-00000 and mine-00001 (100% alike)."
-    assert fetch.run(both, "mine").warnings == [f"one {within}"]
-    # Each of the five is in the other data set too, and the two that are alike cross over.
-    across = fetch.run(both, "copy").warnings
-    assert across[1].startswith("7 pairs of questions of copy and mine are the same or nearly so: copy-00000 and")
+    [within] = stage.run(both, "mine").warnings
+    assert within.startswith("1 pair of questions within mine")
+    assert "mine-00000 and mine-00001 (100% alike)" in within
+    # Each of the five is also in the other data set, and the two similar ones match crosswise.
+    across = stage.run(both, "copy").warnings
+    assert across[1].startswith("7 pairs of questions of copy and mine are equal or nearly so: copy-00000 and")
 
 
 def test_a_preview_writes_nothing(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -179,7 +186,7 @@ def test_a_preview_writes_nothing(own: Path, capsys: pytest.CaptureFixture[str])
         main(["fetch", "--preview", "mine"])
     assert ended.value.code == 0
     shown = capsys.readouterr().out
-    assert "mine: 1 problems. This is how base is asked the first of them." in shown
+    assert "mine: 1 problem. The first prompts for base:" in shown
     assert "── mine-00000 · gold 4 · math ──\nWhat is 2 + 2?\n\nUse a box." in shown
     assert not tables.problems_path("mine").exists()
 
@@ -203,13 +210,13 @@ def test_every_kind_of_data_set_can_be_previewed(dataset: dict[str, Any], prompt
     exam = Path("exam.jsonl")
     exam.write_text('{"question": "What is 2 + 2?", "answer": "4", "completion": "4"}\n')
     if dataset.get("imported"):
-        importing.run([exam], "base", "exam", grader="exact", mapping=Mapping(text="completion"))
+        importer.run([exam], "base", "exam", grader="exact", mapping=FieldMapping(text="completion"))
     raw = small(datasets={"exam": dataset})
     raw["run"]["datasets"] = ["exam"]
     write_params(Path(), raw)
     result = CliRunner().invoke(main, ["fetch", "exam", "--preview"])
     assert result.exception is None, result.output
-    assert "exam: 1 problems." in result.stdout
+    assert "exam: 1 problem." in result.stdout
     assert prompt in result.stdout
 
 
@@ -219,4 +226,4 @@ def test_problems_of_every_kind_have_all_columns() -> None:
     gym = {"family": "reasoning_gym", "task": "dice", "size": 1}
     params = write_params(Path(), small(datasets={"embedded": EMBEDDED_MAKE, "gym": gym, "own": OWN_FILE}))
     for name in ("embedded", "gym", "own"):
-        assert [list(row) for row in fetch.problems(params, name).rows] == [tables.PROBLEMS.names]
+        assert [list(row) for row in loading.load_problems(params, name).rows] == [tables.PROBLEMS_SCHEMA.names]

@@ -19,12 +19,22 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox, BboxBase
 
-from stages import categorize, entropy, mass, params, perplexity, report, tables
-from stages.categorize import groups, several
-from stages.perplexity.tabling import BY_CATEGORY
-from stages.report import figures, lines
-from stages.report.figures import style, support
-from stages.seeds import stream
+from leash import cross_pair as several
+from leash import tables
+from leash.counting import counts, metrics
+from leash.params import groups as params
+from leash.report import results as report
+from leash.report import uncertainty
+from leash.report.figures import drawing as figures
+from leash.report.figures import style, support
+from leash.report.perplexity_tables import BY_CATEGORY_SCHEMA
+from leash.statistics.seeds import stream
+from stages.categorize import cross_pair, group_analysis
+from stages.categorize import stage as categorize
+from stages.entropy import stage as entropy
+from stages.mass import stage
+from stages.perplexity import stage as perplexity
+from stages.report import stage as stage_module
 from tests.conftest import ROOT, small, write_params
 from tests.unit.test_report import FIGURES, IMPORTED, sampled
 
@@ -110,11 +120,11 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def collected(chosen: params.Params) -> report.Results:
-    mass.run(chosen)
+    stage.run(chosen)
     categorize.run(chosen)
     perplexity.run(chosen)
     entropy.run(chosen)
-    return report.collect(chosen)
+    return stage_module.collect_results(chosen)
 
 
 def made_up(folder: Path, problems: int, k: int) -> tuple[params.Params, report.Results]:
@@ -134,32 +144,34 @@ def made_up(folder: Path, problems: int, k: int) -> tuple[params.Params, report.
     for number, dataset in enumerate(DATASETS):
         about = {"dataset": dataset, "question": "?", "gold": ["0"], "grader": "exact", "images": None, "meta": "{}"}
         rows = [{**about, "problem_id": f"{dataset}-{i:04d}"} for i in range(problems)]
-        tables.write(tables.problems_path(dataset), tables.table(rows, tables.PROBLEMS), tables.PROBLEMS)
+        tables.write(
+            tables.problems_path(dataset), tables.table_from_rows(rows, tables.PROBLEMS_SCHEMA), tables.PROBLEMS_SCHEMA
+        )
         for model in models:
             verdicts(model, dataset, number, problems, k)
     return chosen, dataclasses.replace(counted(chosen), perplexity=perplexities(), **entropies(models))
 
 
 def counted(chosen: params.Params) -> report.Results:
-    """What figures need of a run without weights: what is said of the first pair on each data set, and of the other
+    """The tables that figures need of a run without weights: the first pair on each data set, and the other
     pairs on all of them together."""
-    wanted, level = categorize.plan(chosen), categorize.level_plan(chosen)
+    wanted, level = counts.pair_plan(chosen), counts.common_k_plan(chosen)
     pair = chosen.run.pairs[0]
     first = chosen.model_copy(update={"run": chosen.run.model_copy(update={"pairs": [pair]})})
-    with categorize.tallied(chosen, [wanted, level]) as connection, pytest.MonkeyPatch.context() as patched:
-        support = categorize.problems(connection, chosen, wanted)
-        of_first = groups.write(first, support, {})
-        for module in (groups, several):
-            patched.setattr(module, "groups", lambda rows: {"all": np.ones(rows.num_rows, dtype=bool)})
-        said = {**groups.write(chosen, support, {}), **of_first}
-        several.write(chosen, categorize.problems(connection, chosen, level), said)
-        top = report.top_answers(connection)
+    with counts.open_tallies(chosen, [wanted, level]) as connection, pytest.MonkeyPatch.context() as patched:
+        support = categorize.problem_support(connection, chosen, wanted)
+        of_first = group_analysis.write_analyses(first, support, {})
+        for module in (group_analysis, cross_pair):
+            patched.setattr(module, "group_masks", lambda rows: {"all": np.ones(rows.num_rows, dtype=bool)})
+        said = {**group_analysis.write_analyses(chosen, support, {}), **of_first}
+        cross_pair.write_cross_pair_tables(chosen, categorize.problem_support(connection, chosen, level), said)
+        top = stage_module.load_top_answers(connection)
     mine = support.filter(pc.equal(support["pair"], pair))
     analyses = {pair: json.loads(json.dumps(said[pair]))}  # as the stage leaves it to the report
-    known: dict[str, Any] = {"support": support, "metrics": categorize.metrics(support), "analyses": analyses}
-    curves = lines.curves(categorize.pass_at_k(mine), analyses)
-    known |= {"pass_at_k": pa.Table.from_pylist(curves, schema=lines.CURVES), "top_answers": top}
-    trajectory = tables.read(several.TRAJECTORY, several.steps(several.common_k(chosen)), "")
+    known: dict[str, Any] = {"support": support, "metrics": metrics.compute_metrics(support), "analyses": analyses}
+    curves = uncertainty.pass_at_k_rows(metrics.compute_pass_at_k(mine), analyses)
+    known |= {"pass_at_k": pa.Table.from_pylist(curves, schema=uncertainty.PASS_AT_K_SCHEMA), "top_answers": top}
+    trajectory = tables.read(several.TRAJECTORY_PATH, several.trajectory_schema(several.common_k(chosen)), "")
     known["comparison"] = trajectory.filter(pc.equal(trajectory["dataset"], "all"))
     empty = dict.fromkeys((field.name for field in dataclasses.fields(report.Results)), pa.table({}))
     return report.Results(**{**empty, **known})
@@ -186,7 +198,7 @@ def verdicts(model: str, dataset: str, number: int, problems: int, k: int) -> No
             graded = {"answer": answer, "answer_class": answer and f"{answer} {right}", "correct": right}
             rows.append({"problem_id": f"{dataset}-{i:04d}", "sample": sample, **graded, "score": 0.0, "status": "ok"})
     place = tables.verdicts_folder(model, dataset) / "a.parquet"
-    tables.write(place, tables.table(rows, tables.VERDICTS), tables.VERDICTS)
+    tables.write(place, tables.table_from_rows(rows, tables.VERDICTS_SCHEMA), tables.VERDICTS_SCHEMA)
 
 
 def perplexities() -> pa.Table:
@@ -195,7 +207,7 @@ def perplexities() -> pa.Table:
     sources = ("deepseek-r1", "a model of somebody else's with a long name", "gold", "qwq", "claimed", "own")
     about = {"pair": "prorl", "dataset": "all", "per": "token", "problems": 1234}
     rows = [{**about, "source": s, "category": c, **values} for s in sources for c in "PESO"]
-    return pa.Table.from_pylist(rows, schema=BY_CATEGORY)
+    return pa.Table.from_pylist(rows, schema=BY_CATEGORY_SCHEMA)
 
 
 def entropies(models: list[str]) -> dict[str, pa.Table]:
@@ -214,9 +226,9 @@ def entropies(models: list[str]) -> dict[str, pa.Table]:
 def drawn(chosen: params.Params, results: report.Results, *names: str) -> Run:
     """All figures of a run, or some, laid out."""
     found = {}
-    for name, (_, drawing) in figures.drawings(chosen, results).items():
+    for name, (_, drawing) in figures.build_figure_specs(chosen, results).items():
         if name in names or not names:
-            with style.applied():
+            with style.style_context():
                 found[name] = drawing()
                 found[name].draw_without_rendering()
                 plt.close(found[name])
@@ -299,7 +311,7 @@ def test_every_legend_names_the_models(few: Run) -> None:
 
 
 def test_drawing_twice_gives_the_same_bytes(few: Run, tmp_path: Path) -> None:
-    captions = [figures.draw(few.params, few.results, tmp_path / folder) for folder in ("one", "other")]
+    captions = [figures.draw_figures(few.params, few.results, tmp_path / folder) for folder in ("one", "other")]
     assert list(captions[0]) == list(FIGURES)
     assert captions[0] == captions[1]
     for name in FIGURES:
@@ -312,7 +324,7 @@ def test_what_cannot_be_drawn_says_why(short: Run) -> None:
     said = {name: sentences(figure) for name, figure in short.figures.items() if not figure.legends}
     assert said == {
         "support_map": "No problem has enough samples to be categorized.",
-        "pass_at_k_examples": "No problem is in a category that could be shown by an example.",
+        "pass_at_k_examples": "No category has a problem to show as an example.",
         "perplexity": "No reference solution was scored by both models.",
         "entropy": "No model has both entropies on every problem.",
     }
@@ -352,7 +364,7 @@ def test_examples_of_data_sets_are_those_whose_change_is_sure(many: Run) -> None
 
 def test_many_points_are_one_picture(few: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for most, pictures in ((1000, 0), (3, 1)):
-        monkeypatch.setattr(support, "MANY", most)
+        monkeypatch.setattr(support, "MAX_VECTOR_POINTS", most)
         figure = drawn(few.params, few.results, "support_map").figures["support_map"]
-        style.save(figure, tmp_path / "map")
+        style.save_figure(figure, tmp_path / "map")
         assert (tmp_path / "map.svg").read_text().count("<image") == pictures

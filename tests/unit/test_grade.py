@@ -1,4 +1,4 @@
-r"""`leash grade`: lines in, graded lines out, in order, whatever the lines hold."""
+r"""`leash grade`: lines in, graded lines out, in order, whatever the lines contain."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import pytest
 LEASH = [sys.executable, "-m", "stages.cli", "grade"]
 
 
-def lines(rows: Iterable[Any]) -> bytes:
+def encode_lines(rows: Iterable[Any]) -> bytes:
     return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
 
 
-def graded(content: bytes, *arguments: str, cwd: Path | None = None) -> tuple[list[dict[str, Any]], int, str]:
-    """The lines that came out, the exit code and what was said."""
+def grade(content: bytes, *arguments: str, cwd: Path | None = None) -> tuple[list[dict[str, Any]], int, str]:
+    """Run `leash grade`; return the lines of its output, its exit code and its standard error."""
     done = subprocess.run([*LEASH, *arguments], input=content, capture_output=True, check=False, cwd=cwd)
     return [json.loads(line) for line in done.stdout.splitlines()], done.returncode, done.stderr.decode()
 
@@ -33,10 +33,10 @@ def test_each_line_comes_back_with_its_grade() -> None:
         {"gold": "7", "text": "cut", "finish": "length"},
         {"gold": "7", "text": "\ud800 \x00 \u202e \\boxed{\ud800}", "meta": None},
     ]
-    found, code, said = graded(lines(rows), "--grader", "exact")
-    assert (code, said) == (0, "")
-    assert [{key: row[key] for key in given} for row, given in zip(found, rows, strict=True)] == rows
-    assert [(row["answer"], row["correct"], row["score"], row["status"]) for row in found] == [
+    graded, code, stderr = grade(encode_lines(rows), "--grader", "exact")
+    assert (code, stderr) == (0, "")
+    assert [{key: after[key] for key in before} for after, before in zip(graded, rows, strict=True)] == rows
+    assert [(row["answer"], row["correct"], row["score"], row["status"]) for row in graded] == [
         ("7", True, 1.0, "ok"),
         ("7", True, 1.0, "ok"),
         ("8", False, 0.0, "ok"),
@@ -46,15 +46,12 @@ def test_each_line_comes_back_with_its_grade() -> None:
     ]
 
 
-def test_math_is_the_usual_grader() -> None:
-    found, _, _ = graded(
-        lines([{"gold": "0.5", "text": r"\boxed{\frac{1}{2}}"}, {"gold": "0.5", "text": r"\boxed{2}"}])
-    )
-    assert [row["correct"] for row in found] == [True, False]
+def test_the_default_grader_is_math() -> None:
+    rows = [{"gold": "0.5", "text": r"\boxed{\frac{1}{2}}"}, {"gold": "0.5", "text": r"\boxed{2}"}]
+    assert [row["correct"] for row in grade(encode_lines(rows))[0]] == [True, False]
 
 
-def test_many_lines_keep_their_order(tmp_path: Path) -> None:
-    """Lines that take long, or kill their process, stand between others."""
+def test_lines_keep_their_order_although_some_are_slow_or_kill_their_worker(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "import os, time\n"
         "def score(answer, gold, meta):\n"
@@ -66,58 +63,71 @@ def test_many_lines_keep_their_order(tmp_path: Path) -> None:
     words = {997: "slow", 1500: "gone", 5000: "slow", 19_999: "gone"}
     rows = [{"gold": str(i), "text": f"\\boxed{{{words.get(i, i)}}}", "i": i} for i in range(20_000)]
     file = tmp_path / "rows.jsonl"
-    file.write_bytes(lines(rows))
-    found, code, _ = graded(b"", str(file), "--grader", "mine:score", "--timeout", "1", cwd=tmp_path)
+    file.write_bytes(encode_lines(rows))
+    graded, code, _ = grade(b"", str(file), "--grader", "mine:score", "--timeout", "1", cwd=tmp_path)
     assert code == 0
-    assert [row["i"] for row in found] == list(range(20_000))
-    odd = {row["i"]: row["status"] for row in found if row["correct"] is not True}
-    assert odd == {997: "timeout", 1500: "error", 5000: "timeout", 19_999: "error"}
+    assert [row["i"] for row in graded] == list(range(20_000))
+    not_correct = {row["i"]: row["status"] for row in graded if row["correct"] is not True}
+    assert not_correct == {997: "timeout", 1500: "error", 5000: "timeout", 19_999: "error"}
 
 
 @pytest.mark.parametrize(
-    ("line", "sentence"),
+    ("line", "fact"),
     [
-        (b"{", "is not JSON"),
-        (b"\xff\xfe", "is not JSON"),
-        (b"[" * 100_000, "is not JSON"),
-        (b"7", 'has no "text" that is a string'),
-        (b'{"gold": "1"}', 'has no "text" that is a string'),
-        (b'{"text": "1"}', 'has no "gold" that is a string or a list of strings'),
-        (b'{"text": "1", "gold": [1]}', 'has no "gold" that is a string or a list of strings'),
-        (b'{"text": "1", "gold": []}', 'has no "gold" that is a string or a list of strings'),
-        (b'{"text": "1", "gold": "1", "meta": 3}', 'has a "meta" that is no object'),
+        (b"{", "not JSON"),
+        (b"\xff\xfe", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
+        (b"7", '"text"'),
+        (b'{"gold": "1"}', '"text"'),
+        (b'{"text": "1"}', '"gold"'),
+        (b'{"text": "1", "gold": [1]}', '"gold"'),
+        (b'{"text": "1", "gold": []}', '"gold"'),
+        (b'{"text": "1", "gold": "1", "meta": 3}', '"meta"'),
     ],
 )
-def test_a_bad_line_is_named_and_what_came_before_is_out(line: bytes, sentence: str) -> None:
-    good = lines([{"gold": "7", "text": r"\boxed{7}"}])
-    found, code, said = graded(good + b"\n" + good + line + b"\n" + good, "--grader", "exact")
+def test_a_bad_line_is_named_after_the_lines_before_it_are_graded(line: bytes, fact: str) -> None:
+    good = encode_lines([{"gold": "7", "text": r"\boxed{7}"}])
+    graded, code, stderr = grade(good + b"\n" + good + line + b"\n" + good, "--grader", "exact")
     assert code == 2
-    assert [row["correct"] for row in found] == [True, True]
-    assert said == f"leash: Line 4 {sentence}; correct it and grade the lines from there.\n"
+    assert [row["correct"] for row in graded] == [True, True]
+    assert stderr.startswith("leash: Line 4 ")
+    assert fact in stderr
 
 
-def test_what_is_missing_is_said() -> None:
-    assert graded(b"", "ghost.jsonl")[2].startswith("leash: ghost.jsonl can't be read (No such file or directory);")
-    assert graded(b"", "--grader", "ghost")[2].startswith("leash: There is no grader ghost; there are ")
-    assert graded(b"", "--grader", "ghost:f")[2].startswith("leash: The grader ghost:f can't be imported (ModuleNot")
-    assert "json has no function ghost" in graded(b"", "--grader", "json:ghost")[2]
-    assert graded(b"") == ([], 0, "")
+@pytest.mark.parametrize(
+    ("arguments", "facts"),
+    [
+        (["ghost.jsonl"], ["ghost.jsonl", "No such file or directory"]),
+        (["--grader", "ghost"], ["no grader ghost", "math"]),
+        (["--grader", "ghost:f"], ["ghost:f", "ModuleNotFoundError"]),
+        (["--grader", "json:ghost"], ["json has no function ghost"]),
+        (["--grader", "judge"], ["judge", "`leash verify`"]),
+    ],
+)
+def test_an_unusable_argument_is_refused(arguments: list[str], facts: list[str]) -> None:
+    graded, code, stderr = grade(b"", *arguments)
+    assert (graded, code) == ([], 2)
+    assert [fact for fact in facts if fact not in stderr] == []
 
 
-def test_answers_come_while_the_input_is_open() -> None:
-    """One line goes in and its grade must come out before the next goes in."""
+def test_an_empty_input_gives_an_empty_output() -> None:
+    assert grade(b"") == ([], 0, "")
+
+
+def test_grades_come_while_the_input_is_open() -> None:
+    """One line goes in, and its grade must come out before the next line goes in."""
     process = subprocess.Popen([*LEASH, "--grader", "exact"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin
     assert process.stdout
     for i in range(3):
-        process.stdin.write(lines([{"gold": str(i), "text": f"\\boxed{{{i}}}"}]))
+        process.stdin.write(encode_lines([{"gold": str(i), "text": f"\\boxed{{{i}}}"}]))
         process.stdin.flush()
         assert json.loads(process.stdout.readline())["answer"] == str(i)
     process.stdin.close()
     assert process.wait() == 0
 
 
-def test_a_reader_that_leaves_ends_it_quietly() -> None:
+def test_a_closed_output_ends_it_quietly() -> None:
     row = json.dumps({"gold": "7", "text": r"\boxed{7}"})
     script = f"yes '{row}' | {' '.join(LEASH)} --grader exact | head -n 3"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
@@ -125,8 +135,8 @@ def test_a_reader_that_leaves_ends_it_quietly() -> None:
     assert done.stderr == ""
 
 
-MEMORY = """
-import json, resource, sys
+MEASURED_GRADE = """
+import resource, sys
 from stages.cli import main
 try:
     main(["grade", "--grader", "exact"])
@@ -136,19 +146,17 @@ finally:
 
 
 def test_memory_does_not_grow_with_the_input(tmp_path: Path) -> None:
-    """100 MB of lines of 2 kB pass through, and the most that is held is the same as for a tenth of them, give or take
-    the window."""
+    """100 MB of lines of 2 kB take as much memory as a tenth of them, give or take the window."""
 
-    def most(count: int) -> int:
+    def peak_kb(count: int) -> int:
         path = tmp_path / "rows.jsonl"
         with path.open("wb") as file:
             for i in range(count):
-                file.write(lines([{"gold": "7", "text": "x" * 2000 + f"\\boxed{{{i}}}"}]))
+                file.write(encode_lines([{"gold": "7", "text": "x" * 2000 + f"\\boxed{{{i}}}"}]))
+        command = [sys.executable, "-c", MEASURED_GRADE]
         with path.open("rb") as rows, (tmp_path / "out").open("wb") as out:
-            done = subprocess.run(
-                [sys.executable, "-c", MEMORY], stdin=rows, stdout=out, stderr=subprocess.PIPE, check=True
-            )
+            done = subprocess.run(command, stdin=rows, stdout=out, stderr=subprocess.PIPE, check=True)
         assert (tmp_path / "out").read_bytes().count(b"\n") == count
         return int(done.stderr)
 
-    assert most(50_000) - most(5_000) < 40_000  # KB
+    assert peak_kb(50_000) - peak_kb(5_000) < 40_000

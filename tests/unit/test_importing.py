@@ -1,4 +1,4 @@
-"""Completions that people already have: what is written of them, what is matched, and what is not mixed in."""
+"""Importing completions: what is written, how questions are matched with problems, and what is never mixed."""
 
 from __future__ import annotations
 
@@ -10,23 +10,18 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from stages import fetch, importing, tables
+from leash import tables
+from leash.errors import LeashError
+from leash.importing import importer
+from leash.importing.formats import ImportOptionError
+from leash.importing.params_suggestion import format_yaml, suggest_params
+from leash.importing.raw_rows import ImportFileError
+from leash.importing.survey import MixedRunsError, UnmatchedQuestionsError
+from leash.params.groups import Params
 from stages.cli import main
-from stages.errors import LeashError
-from stages.importing.suggestion import as_yaml, suggest_params
-from stages.params import Params
-from tests.conftest import small, write_params, yaml
-from tests.unit.exports import (
-    NEMO,
-    OWN,
-    QWEN,
-    completions,
-    exam,
-    lines,
-    problems,
-    run,
-    texts,
-)
+from stages.fetch import stage
+from tests.conftest import ROOT, small, write_params, yaml
+from tests.unit.exports import NEMO, OWN, QWEN, completions, exam, lines, problems, run, texts
 
 
 @pytest.fixture(autouse=True)
@@ -35,14 +30,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_tables_and_provenance() -> None:
-    told = {"tokens": 12, "finish": "stop", "logprob": -3.5}
-    run(lines("a.jsonl", {**OWN, **told, "model": "lab/m", "temperature": 0.6}, *exam()))
+def test_an_import_writes_problems_completions_and_their_origin() -> None:
+    stated = {"tokens": 12, "finish": "stop", "logprob": -3.5}
+    run(lines("a.jsonl", {**OWN, **stated, "model": "lab/m", "temperature": 0.6}, *exam()))
     first = problems()[0]
     assert (first["dataset"], first["problem_id"], first["gold"], first["grader"]) == ("d", "d-00000", ["1024"], "math")
     assert json.loads(first["meta"]) == {"question": OWN["question"], "imported": True}
     row, other = completions()[:2]
-    assert row == {"problem_id": "d-00000", "sample": 0, "text": OWN["text"], **told}
+    assert row == {"problem_id": "d-00000", "sample": 0, "text": OWN["text"], **stated}
     assert (other["tokens"], other["finish"], other["logprob"]) == (None, "unknown", None)
     manifest = json.loads((tables.completions_folder("m", "d") / "manifest.json").read_text())
     assert manifest["fingerprint"] == {"engine": "import", "model": "lab/m", "temperature": "0.6"}
@@ -55,7 +50,7 @@ def test_the_same_file_twice_changes_nothing(folder: Path) -> None:
     run(lines("a.jsonl", *exam(), *exam()))
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     done = CliRunner().invoke(main, ["import", "a.jsonl", "--model", "m", "--dataset", "d"])
-    assert "m on d: all of it was there already, nothing was written." in done.output
+    assert "nothing was written" in done.output
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
     lines("copy.jsonl.gz", *exam(), *exam())
     before_copy = texts()
@@ -63,19 +58,19 @@ def test_the_same_file_twice_changes_nothing(folder: Path) -> None:
     assert texts() == before_copy
 
 
-def test_a_file_a_seed_and_another_one_later() -> None:
+def test_one_file_per_seed_and_another_one_later() -> None:
     files = [lines(f"output-rs{seed}.jsonl", {**NEMO, "generation": f"seed {seed}"}) for seed in range(3)]
     run(files[0], files[1])
     run(*files)
     assert texts() == {"d-00000": ["seed 0", "seed 1", "seed 2"]}
 
 
-def test_an_import_that_was_cut_short_goes_on() -> None:
+def test_an_interrupted_import_resumes() -> None:
     first, second = lines("a.jsonl", *exam(), *exam()), lines("b.jsonl", *exam()[:2])
     for model in ("whole", "m"):
         run(first, model=model)
     for shard in tables.shards(tables.completions_folder("m", "d")):
-        shard.unlink()  # as if killed before any was written
+        shard.unlink()  # as if killed before the first shard was written
     run(second, model="whole")
     run(second)
     assert len(completions()) == 2
@@ -83,16 +78,17 @@ def test_an_import_that_was_cut_short_goes_on() -> None:
     assert completions() == completions("whole")
 
 
-def test_the_same_file_with_another_choice_is_refused() -> None:
+def test_the_same_file_with_other_conditions_is_refused() -> None:
     file = lines("a.jsonl", {**OWN, "role": "base"}, {**OWN, "role": "rl"})
     run(file, where=("role=base",))
-    with pytest.raises(LeashError, match="is part of m on d already, with other conditions"):
+    with pytest.raises(ImportFileError, match="--replace") as error:
         run(file)
+    assert error.value.where == "a.jsonl"
     run(file, replace=True)
     assert texts() == {"d-00000": [OWN["text"], OWN["text"]]}
 
 
-def test_replace_begins_anew_with_problems_that_nobody_else_has() -> None:
+def test_replace_drops_problems_that_no_other_model_has() -> None:
     run(lines("a.jsonl", *exam()))
     run(lines("b.jsonl", OWN), replace=True)
     assert [row["question"] for row in problems()] == [OWN["question"]]
@@ -104,13 +100,13 @@ def test_replace_begins_anew_with_problems_that_nobody_else_has() -> None:
 
 def test_another_model_or_decoding_is_not_mixed_in() -> None:
     run(lines("a.jsonl", {**OWN, "model": "one"}))
-    with pytest.raises(LeashError, match=r"holds samples made with another model; .*--replace`"):
+    with pytest.raises(LeashError, match=r"--replace`"):
         run(lines("b.jsonl", {**OWN, "model": "two", "text": ""}))
-    run(lines("c.jsonl", {**OWN, "text": "more", "temperature": 0.6}))  # was not told before: nothing contradicts it
+    run(lines("c.jsonl", {**OWN, "text": "more", "temperature": 0.6}))  # the first file did not state it
     assert len(texts()["d-00000"]) == 2
 
 
-def test_a_second_model_is_matched_by_question_and_not_by_place() -> None:
+def test_a_second_model_is_matched_by_question_and_not_by_order() -> None:
     run(lines("a.jsonl", *exam()), model="base")
     shuffled = [{**row, "question": f"  {row['question']}\n".replace(" is ", "\n is  ")} for row in exam()[::-1]]
     run(lines("b.jsonl", *shuffled), model="rl")
@@ -119,12 +115,12 @@ def test_a_second_model_is_matched_by_question_and_not_by_place() -> None:
     assert list(done.problems.added) == ["d-00005", "d-00006", "d-00007"]
 
 
-def test_whole_prompts_are_matched_by_their_template_alone() -> None:
+def test_whole_prompts_are_matched_by_their_template_only() -> None:
     run(lines("a.jsonl", *exam()), model="base")
     done = run(lines("b.jsonl", *exam("Solve this:\n{}\nThink.")), model="rl")
     assert done.problems.template == ("Solve this: ", " Think.")
     assert texts("rl") == texts("base")
-    # A question that stands in another one is another question.
+    # A question that contains another one is a different problem.
     longer = [{"question": f"{9 * '1, ' if n > 5 else ''}{n * '1, '}?", "answer": "1", "text": ""} for n in range(5, 9)]
     assert len(run(lines("c.jsonl", *longer), dataset="sequences").problems.rows) == 4
     assert len(run(lines("d.jsonl", *longer[::-1]), model="rl", dataset="sequences").problems.rows) == 4
@@ -134,55 +130,54 @@ def test_a_fetched_data_set_takes_no_new_problems_and_keeps_its_gold(folder: Pat
     lines("exam.jsonl", *exam())
     raw = small()
     raw["datasets"]["d"] = {"path": "exam.jsonl", "grader": "exact", "prompt": "{question} Box it."}
-    fetch.run(write_params(folder, raw), "d")
+    stage.run(write_params(folder, raw), "d")
     before = problems()
     done = run(lines("a.jsonl", {**exam()[0], "answer": "zero"}, exam("{} Box it.")[1]))
     assert list(done.problems.other_golds) == ["d-00000"]
     assert problems() == before
     assert texts() == {"d-00000": ["t0"], "d-00001": ["t1"]}
-    with pytest.raises(
-        LeashError, match=r"2 rows ask what no problem of .* asks, the first in line 2: “What is 5 \+ 5"
-    ):
+    with pytest.raises(UnmatchedQuestionsError, match=r"line 2: “What is 5 \+ 5") as error:
         run(lines("b.jsonl", *exam(offset=4, size=3)))
+    assert len(error.value.records) == 2
     run(lines("c.jsonl", {"problem_id": "d-00002", "text": "by its id"}))
     assert texts()["d-00002"] == ["by its id"]
 
 
-def test_the_stages_of_an_imported_pair(folder: Path) -> None:
+def test_fetch_and_sample_need_the_import_first(folder: Path) -> None:
     raw = small(models={"m": {"engine": "import"}}, datasets={"d": {"imported": True, "grader": "exact", "k": 1}})
     params = write_params(folder, raw)
-    with pytest.raises(LeashError, match=r"d\.parquet is not there; make it with `leash import FILE"):
-        fetch.run(params, "d")
-    with pytest.raises(LeashError, match=r"no imported completions of it on d; bring them in with `leash import FILE"):
-        importing.held("m", "d")
+    with pytest.raises(LeashError, match=r"d\.parquet .*`leash import FILE"):
+        stage.run(params, "d")
+    with pytest.raises(importer.MissingImportError, match="`leash import FILE --model m --dataset d`"):
+        importer.count_imported_samples("m", "d")
     run(lines("a.jsonl", *exam()))
-    assert len(fetch.run(params, "d").rows) == 5
+    assert len(stage.run(params, "d").rows) == 5
     assert {row["grader"] for row in problems()} == {"exact"}  # as params.yaml says
-    assert importing.held("m", "d") == 5
-    with pytest.raises(LeashError, match="have the grader exact; change it in"):
+    assert importer.count_imported_samples("m", "d") == 5
+    with pytest.raises(ImportOptionError, match=r"`datasets\.d\.grader`") as error:
         run(lines("b.jsonl", OWN), grader="math")
+    assert error.value.option == "--grader math"
 
 
-def test_imported_samples_that_got_lost_are_missed() -> None:
+def test_lost_samples_are_noticed_and_imported_again() -> None:
     run(lines("a.jsonl", *exam()))
     run(lines("b.jsonl", *exam()[:2]))
     damaged = tables.shards(tables.completions_folder("m", "d"))[0]
     damaged.write_bytes(damaged.read_bytes()[:-1])
-    with pytest.raises(
-        LeashError, match=r"of the 7 completions imported for m on d are lacking.*\(a\.jsonl, b\.jsonl\)"
-    ):
-        importing.held("m", "d")
+    with pytest.raises(importer.LostSamplesError) as error:
+        importer.count_imported_samples("m", "d")
+    assert (error.value.imported, error.value.files) == (7, ("a.jsonl", "b.jsonl"))
     run(Path("a.jsonl"), Path("b.jsonl"))
-    assert importing.held("m", "d") == 7
+    assert importer.count_imported_samples("m", "d") == 7
 
 
-def test_answers_that_verify_will_not_see_are_announced() -> None:
+def test_completions_without_a_visible_answer_are_announced() -> None:
     lines("a.jsonl", {**QWEN, "code": ["It is 204."], "score": [True]})
     done = CliRunner().invoke(main, ["import", "a.jsonl", "--model", "m", "--dataset", "d"])
-    assert "In 1 of them there is no \\boxed{} and no <answer>, where verify looks" in done.output
+    assert "1 of them have no \\boxed{} and no <answer>" in done.output
 
 
-def test_what_the_command_says() -> None:
+def test_the_command_prints_counts_and_the_lines_for_params() -> None:
     boxed = [r"\boxed{1}", r"\boxed{204}"]
     lines("a.jsonl", {**QWEN, "code": boxed}, {**QWEN, "question": "And y?", "code": boxed[1:], "score": [True]})
     done = CliRunner().invoke(main, ["import", "a.jsonl", "--model", "m", "--dataset", "d"])
@@ -199,7 +194,7 @@ def test_what_the_command_says() -> None:
 
 def suggested(model: str, dataset: str = "d", file: str = "a.jsonl", **options: Any) -> Any:
     """The params.yaml that an import prints."""
-    return yaml.load(as_yaml(suggest_params(run(Path(file), model=model, dataset=dataset, **options))))
+    return yaml.load(format_yaml(suggest_params(run(Path(file), model=model, dataset=dataset, **options))))
 
 
 def test_two_imports_print_a_complete_params_file(folder: Path) -> None:
@@ -229,7 +224,7 @@ def test_the_first_import_is_the_base_unless_params_name_another(folder: Path) -
     assert suggested("one", file="b.jsonl")["run"]["models"] == ["one", "two", "three"]
 
 
-def test_only_data_sets_that_all_models_have_are_printed(folder: Path) -> None:
+def test_only_data_sets_of_all_models_are_suggested(folder: Path) -> None:
     lines("a.jsonl", *exam())
     for model, dataset in (("one", "d"), ("two", "d"), ("one", "e")):
         found = suggested(model, dataset)
@@ -238,51 +233,64 @@ def test_only_data_sets_that_all_models_have_are_printed(folder: Path) -> None:
     assert suggested("two", "e")["run"]["datasets"] == ["d", "e"]
 
 
-def test_a_fetched_data_set_stays_what_params_say(folder: Path) -> None:
+def test_a_fetched_data_set_keeps_its_entry_in_params(folder: Path) -> None:
     lines("exam.jsonl", *exam())
     raw = small()
     raw["datasets"]["d"] = {"path": "exam.jsonl", "grader": "exact", "prompt": "{question} Box it."}
-    fetch.run(write_params(folder, raw), "d")
+    stage.run(write_params(folder, raw), "d")
     lines("a.jsonl", *exam("{} Box it."))
     assert suggested("m")["datasets"] == {"d": {**raw["datasets"]["d"], "k": 1}}
 
 
-# Real files
+# Whole files: fixtures of our own making, and the real files if LEASH_COMPLETIONS names their folder.
 
+FIXTURES = ROOT / "tests" / "fixtures" / "completions"
 REAL = os.environ.get("LEASH_COMPLETIONS")
-
-needs_real = pytest.mark.skipif(not REAL, reason="LEASH_COMPLETIONS does not name the folder of the shared completions")
+FOLDERS = [FIXTURES, *([Path(REAL)] if REAL else [])]
+folders = pytest.mark.parametrize("files", FOLDERS, ids=lambda files: "fixture" if files == FIXTURES else "real")
 
 QWEN_SIZES = {"aime24": 30, "amc23": 40, "minerva_math": 272, "olympiadbench": 675, "gsm8k": 1319}
 
 
-@needs_real
-@pytest.mark.parametrize("dataset", QWEN_SIZES)
-def test_the_real_qwen_pair(dataset: str) -> None:
-    file = Path(REAL or "") / "qwen25_3b_instruct_vs_rlft_greedy.jsonl.gz"
+def export(files: Path, name: str) -> Path:
+    return files / (f"{name}.jsonl" if files == FIXTURES else f"{name}.jsonl.gz")
+
+
+@pytest.mark.parametrize(
+    ("files", "dataset"),
+    [(FIXTURES, "aime24"), (FIXTURES, "amc23"), *((Path(REAL), dataset) for dataset in QWEN_SIZES if REAL)],
+)
+def test_a_pair_in_one_qwen_math_file(files: Path, dataset: str) -> None:
     for role in ("base", "rl"):
-        done = run(file, model=role, dataset=dataset, where=(f"_dataset={dataset}", f"_role={role}"))
-        assert done.there == {row["problem_id"]: 1 for row in problems(dataset)}
-    assert len(problems(dataset)) == QWEN_SIZES[dataset]
+        where = (f"_dataset={dataset}", f"_role={role}")
+        done = run(export(files, "qwen25_3b_instruct_vs_rlft_greedy"), model=role, dataset=dataset, where=where)
+        assert done.samples == {row["problem_id"]: 1 for row in problems(dataset)}
+    assert len(problems(dataset)) == (3 if files == FIXTURES else QWEN_SIZES[dataset])
 
 
-@needs_real
+@folders
 @pytest.mark.parametrize(("dataset", "size"), [("aime24", 30), ("amc23", 40)])
-def test_the_real_llama_of_50_samples(dataset: str, size: int) -> None:
-    done = run(Path(REAL or "") / "llama3b_k50_step400.jsonl.gz", dataset=dataset, where=(f"_dataset={dataset}",))
-    assert done.there == {row["problem_id"]: 50 for row in problems(dataset)}
-    assert len(done.there) == size
-    assert done.surveys[0].says["temperature"] == "0.6"
+def test_many_samples_per_problem_in_one_file(files: Path, dataset: str, size: int) -> None:
+    done = run(export(files, "llama3b_k50_step400"), dataset=dataset, where=(f"_dataset={dataset}",))
+    k, size = (4, 3) if files == FIXTURES else (50, size)
+    assert done.samples == {row["problem_id"]: k for row in problems(dataset)}
+    assert len(done.samples) == size
+    assert done.surveys[0].run_metadata["temperature"] == "0.6"
 
 
-@needs_real
-def test_the_real_reasoning_gym_tasks() -> None:
-    file = Path(REAL or "") / "reasoning_gym_qwen3b_base_vs_rl_k3.jsonl.gz"
-    with pytest.raises(LeashError, match="samples of several must not be mixed"):
+@folders
+def test_reasoning_gym_runs_are_selected_and_not_mixed(files: Path) -> None:
+    file = export(files, "reasoning_gym_qwen3b_base_vs_rl_k3")
+    with pytest.raises(MixedRunsError) as error:
         run(file, dataset="arc_1d", where=("_dataset=arc_1d", "_role=rl"))
-    games = "_model=../models/inter_games_qwen_3b_500"
-    for task, size in {"arc_1d": 100, "needle_haystack": 100, "number_sequence": 94}.items():
+    assert error.value.name == "model"
+    sizes = {"arc_1d": 2, "number_sequence": 2}
+    if files != FIXTURES:
+        sizes = {"arc_1d": 100, "needle_haystack": 100, "number_sequence": 94}
+    for task, size in sizes.items():
+        games = "_model=../models/inter_games_qwen_3b_500"
         base = run(file, model="base", dataset=task, where=(f"_dataset={task}", "_role=base"))
         rl = run(file, model="rl", dataset=task, where=(f"_dataset={task}", games))
-        assert base.there == rl.there
-        assert (len(base.there), sum(base.there.values()), min(base.there.values())) == (size, 300, 3)
+        assert base.samples == rl.samples
+        total = 3 * size if files == FIXTURES else 300
+        assert (len(base.samples), sum(base.samples.values()), min(base.samples.values())) == (size, total, 3)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stages.verify.graders.livebench import LONGEST, canonical, complaint, extract, grade
+from leash.grading.graders.livebench import MAX_REPLY_CHARS, canonical, complaint, extract, grade
 
 LIES = {"task": "web_of_lies_v2", "release": "2024-06-24"}
 SPATIAL = {"task": "spatial", "release": "2024-07-26"}
@@ -32,7 +32,7 @@ def scored(text: str, gold: str, meta: dict[str, Any]) -> float:
 @pytest.mark.parametrize(
     ("reply", "score", "why"),
     [
-        ("Step by step.\n\n**no, yes, yes**", 1.0, "as asked"),
+        ("Step by step.\n\n**no, yes, yes**", 1.0, "in the requested form"),
         ("So: **No, Yes, Yes**.", 1.0, "capitals"),
         ("**no**, **yes**, **yes**", 1.0, "each in bold"),
         ("1. **Ann**: **no**\n2. **Bob**: **yes**\n3. **Cy**: **yes**", 1.0, "with names in bold"),
@@ -47,7 +47,7 @@ def scored(text: str, gold: str, meta: dict[str, Any]) -> float:
         ("**no, yes, yes, no**", 0.0, "four"),
         ("<solution>no, yes, yes, no</solution>", 0.0, "four in tags"),
         ("**yes, no, yes**", 0.0, "another order"),
-        ("no, yes, yes\n\n**yes, yes, yes**", 0.0, "what is bold goes first"),
+        ("no, yes, yes\n\n**yes, yes, yes**", 0.0, "bold text comes first"),
         ("<think>**no, yes, yes**</think>I can't say.", 0.0, "thoughts are no answer"),
         ("", 0.0, "nothing"),
     ],
@@ -59,7 +59,7 @@ def test_web_of_lies(reply: str, score: float, why: str) -> None:
 @pytest.mark.parametrize(
     ("reply", "gold", "score", "why"),
     [
-        ("Two cuts give **3** pieces.", "3", 1.0, "as asked"),
+        ("Two cuts give **3** pieces.", "3", 1.0, "in the requested form"),
         ("Two cuts give **three** pieces.", "3", 1.0, "written out"),
         ("**Answer:** 3", "3", 1.0, "after a label"),
         ("**Step 1**: cut.\n**Step 2**: cut.\n\n***3***", "3", 1.0, "after bold headings"),
@@ -86,7 +86,7 @@ def test_spatial(reply: str, gold: str, score: float, why: str) -> None:
 @pytest.mark.parametrize(
     ("reply", "score", "why"),
     [
-        ("So.\n<solution>1, filmmaking, police-officer, journalist</solution>", 1.0, "as asked"),
+        ("So.\n<solution>1, filmmaking, police-officer, journalist</solution>", 1.0, "in the requested form"),
         ("<solution>one, Filmmaking, police officer, journalist</solution>", 1.0, "words, capitals, hyphens"),
         ("<solution>position 1, filmmaking, police-officer, the journalist</solution>", 1.0, "more words"),
         ("<solution>1</solution><solution>filmmaking</solution> and <solution>police-officer</solution>"
@@ -99,7 +99,7 @@ def test_spatial(reply: str, gold: str, score: float, why: str) -> None:
         ("<solution>1, filmmaking, police-officer, teacher</solution>", 0.375, "three of four"),
         ("<solution>1, filmmaking</solution>", 0.25, "two of four, and no more"),
         ("<solution>12, filmmaking, police-officer, journalist</solution>", 0.375, "12 is not 1"),
-        ("<solution>1 or 2, filmmaking, police-officer, journalist</solution>", 0.375, "one or the other is neither"),
+        ("<solution>1 or 2, filmmaking, police-officer, journalist</solution>", 0.375, "two alternatives are none"),
         ("<solution>filmmaking, 1, journalist, police-officer</solution>", 0.0, "another order"),
         ("I don't know.", 0.0, "none"),
     ],
@@ -111,7 +111,7 @@ def test_zebra_puzzle(reply: str, score: float, why: str) -> None:
 @pytest.mark.parametrize(
     ("reply", "gold", "score", "why"),
     [
-        ("Hence ***2***", "2", 1.0, "as asked"),
+        ("Hence ***2***", "2", 1.0, "in the requested form"),
         ("Hence ***two***", "2", 1.0, "written out"),
         ("***2***. **Note** that 3 is not.", "2", 1.0, "bold italics before bold"),
         ("***1*** at first, then ***2***", "2", 1.0, "the last"),
@@ -119,7 +119,7 @@ def test_zebra_puzzle(reply: str, score: float, why: str) -> None:
         ("***Security-Guard***", "security-guard", 1.0, "a hyphen"),
         ("***d&b***", "d&b", 1.0, "a sign"),
         ("***fantasy***", "fantasy movies", 1.0, "movies may be left out"),
-        (r"\boxed{fantasy movies}", "fantasy movies", 1.0, "or said"),
+        (r"\boxed{fantasy movies}", "fantasy movies", 1.0, "or included"),
         ("**reggae**", "reggae", 1.0, "bold alone"),
         ("The answer is reggae.", "reggae", 1.0, "the last word"),
         ("Reggae is the answer.", "reggae", 0.0, "not the first"),
@@ -141,7 +141,7 @@ def test_zebra_puzzle_of_one_question(reply: str, gold: str, score: float, why: 
         (ABSTRACT.replace(". ", ".\n"), 1.0, "in other lines"),
         (f"<think>{THOUGHTS}</think>\n{ABSTRACT}", 1.0, "after thoughts"),
         (ABSTRACT.replace("tensors", "tensers"), 0.0, "with a typo left"),
-        (ABSTRACT.replace("We discuss", "We then discuss"), 0.0, "with a word of one's own"),
+        (ABSTRACT.replace("We discuss", "We then discuss"), 0.0, "with an added word"),
         (ABSTRACT[:-20], 0.0, "cut off"),
     ],
 )
@@ -161,8 +161,8 @@ def test_typos(reply: str, score: float, why: str) -> None:
         "yes " * 10**5,
     ],
 )
-def test_the_answer_of_a_long_reply_is_bounded(text: str) -> None:
-    assert len(extract(text) or "") <= LONGEST
+def test_the_extracted_answer_of_a_long_reply_is_bounded(text: str) -> None:
+    assert len(extract(text) or "") <= MAX_REPLY_CHARS
 
 
 @pytest.mark.parametrize(
@@ -175,12 +175,12 @@ def test_the_answer_of_a_long_reply_is_bounded(text: str) -> None:
         ([ABSTRACT, f"Here you are:\n\n{ABSTRACT}"], TYPOS, ABSTRACT),
     ],
 )
-def test_equal_answers_have_one_spelling(same: list[str], meta: dict[str, Any], spelling: str) -> None:
+def test_equal_answers_are_one_class(same: list[str], meta: dict[str, Any], spelling: str) -> None:
     assert {canonical(answer, meta) for answer in same} == {spelling}
 
 
 @pytest.mark.parametrize(
-    ("gold", "meta", "said"),
+    ("gold", "meta", "message"),
     [
         (["no, yes, yes"], LIES, None),
         (["1, polish"], ZEBRA, None),
@@ -189,5 +189,7 @@ def test_equal_answers_have_one_spelling(same: list[str], meta: dict[str, Any], 
         (["x"], {"task": "plot"}, "the task 'plot' is not one of web_of_lies_v2, spatial, typos, zebra_puzzle"),
     ],
 )
-def test_a_problem_that_can_not_be_graded_is_said(gold: list[str], meta: dict[str, Any], said: str | None) -> None:
-    assert complaint(gold, meta) == said
+def test_a_problem_that_cannot_be_graded_is_reported(
+    gold: list[str], meta: dict[str, Any], message: str | None
+) -> None:
+    assert complaint(gold, meta) == message

@@ -1,4 +1,4 @@
-"""`make test` ends, with a failure, when one of its processes crashes."""
+"""`make test` fails, and does not hang, if one of its processes crashes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HANG_S = 120  # a run of these files takes seconds
 
 
 def test_a_crashed_test_worker_ends_the_run_with_a_failure(tmp_path: Path) -> None:
-    """The files with which pytest-xdist 3.8 waits for ever if it replaces crashed workers."""
+    """With these files pytest-xdist 3.8 waits forever if it replaces crashed workers."""
     [line] = re.findall(r"^\tpytest (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = vllm: none here\n")
     for number, content in enumerate([CRASH, FINE, CRASH, FINE]):

@@ -1,4 +1,4 @@
-"""The numeric grader: what counts as the gold's number, and what does not."""
+"""The numeric grader: which answers count as the gold's number."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stages.verify.graders.numeric import canonical, complaint, grade, number
+from leash.grading.graders.numeric import canonical, complaint, grade, parse_number
 
 
 @pytest.mark.parametrize(
@@ -66,8 +66,8 @@ from stages.verify.graders.numeric import canonical, complaint, grade, number
         ("5 (m/s)", 5),
     ],
 )
-def test_numbers_as_people_write_them(text: str, value: float) -> None:
-    assert number(text) == pytest.approx(value, rel=1e-12)
+def test_a_number_is_read_in_any_common_notation(text: str, value: float) -> None:
+    assert parse_number(text) == pytest.approx(value, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -102,8 +102,8 @@ def test_numbers_as_people_write_them(text: str, value: float) -> None:
         "2^3^2",
     ],
 )
-def test_what_is_no_number_or_several(text: str) -> None:
-    assert number(text) is None
+def test_text_without_exactly_one_number_has_no_value(text: str) -> None:
+    assert parse_number(text) is None
 
 
 ETHANE: dict[str, Any] = {"unit": r"$\mathrm{atm}$", "scale": 1.0}
@@ -118,12 +118,12 @@ LIGHT: dict[str, Any] = {"unit": r"$10^{14} \mathrm{~Hz}$", "scale": 1e14}
         ("50.7", "48.2", ETHANE, 1.0, "4.9% less"),
         ("50.7", "53.3", ETHANE, 0.0, "5.1% more"),
         ("50.7", "48.1", ETHANE, 0.0, "5.1% less"),
-        ("2", "2.1", {}, 1.0, "just 5%, whatever floating point says"),
+        ("2", "2.1", {}, 1.0, "exactly 5%, despite floating point"),
         ("50.7", "-50.7", ETHANE, 0.0, "another sign"),
         ("50.7", "51.4 bar", ETHANE, 1.0, "the number alone is compared"),
         ("50.7", "50.7 or 12", ETHANE, 0.0, "two answers are none"),
         ("50.7", "fifty", ETHANE, 0.0, "no number"),
-        ("50.7", "50.9", {"tolerance": 0.001}, 0.0, "a tolerance of one's own"),
+        ("50.7", "50.9", {"tolerance": 0.001}, 0.0, "a tolerance in meta"),
         ("5.2", "5.2", LIGHT, 1.0, "in the unit"),
         ("5.2", r"5.2 \times 10^{14} \mathrm{~Hz}", LIGHT, 1.0, "multiplied out"),
         ("5.2", "5.2e13", LIGHT, 0.0, "another power of ten"),
@@ -138,11 +138,13 @@ LIGHT: dict[str, Any] = {"unit": r"$10^{14} \mathrm{~Hz}$", "scale": 1e14}
         ("102,965.21", "102965.21", {}, 1.0, "a gold with a comma"),
     ],
 )
-def test_grade(gold: str, answer: str, meta: dict[str, Any], score: float, why: str) -> None:
+def test_an_answer_is_correct_within_the_tolerance(
+    gold: str, answer: str, meta: dict[str, Any], score: float, why: str
+) -> None:
     assert grade(answer, [gold], meta) == score, why
 
 
-def test_any_of_several_golds_is_right() -> None:
+def test_any_of_several_golds_is_accepted() -> None:
     assert grade("7", ["3", "7"], {}) == 1.0
 
 
@@ -156,16 +158,16 @@ def test_any_of_several_golds_is_right() -> None:
         (["no idea", " no  idea "], {}),
     ],
 )
-def test_equal_answers_have_one_spelling(same: list[str], meta: dict[str, Any]) -> None:
+def test_equal_answers_are_one_class(same: list[str], meta: dict[str, Any]) -> None:
     assert len({canonical(answer, meta) for answer in same}) == 1
 
 
-def test_other_numbers_are_other_answers() -> None:
+def test_different_numbers_are_different_classes() -> None:
     assert len({canonical(answer, {}) for answer in ("50.7", "50.8", "-50.7", "fifty")}) == 4
 
 
 @pytest.mark.parametrize(
-    ("gold", "said"),
+    ("gold", "message"),
     [
         (["50.7"], None),
         ([" −2 "], None),
@@ -175,5 +177,5 @@ def test_other_numbers_are_other_answers() -> None:
         ([], "there is no gold"),
     ],
 )
-def test_a_gold_that_is_no_number_is_said(gold: list[str], said: str | None) -> None:
-    assert complaint(gold, {}) == said
+def test_a_gold_that_is_no_number_is_reported(gold: list[str], message: str | None) -> None:
+    assert complaint(gold, {}) == message

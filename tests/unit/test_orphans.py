@@ -1,4 +1,4 @@
-"""When Leash is killed with SIGKILL, none of its processes is left: neither workers nor what those have started."""
+"""When Leash is killed with SIGKILL, none of its processes survives: neither workers nor what they started."""
 
 from __future__ import annotations
 
@@ -9,28 +9,29 @@ from typing import Literal
 
 import pytest
 
-from stages import fetch, tables
-from stages.params import Params
-from stages.verify.pool import Pool
+from leash import tables
+from leash.grading.worker_pool import Pool
+from leash.params.groups import Params
+from stages.fetch import stage
 from tests.conftest import ROOT, small, write_params
 from tests.processes import Watched, descendants, running
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
 
-GRACE_S = 60  # far more than it takes: a loaded machine must not fail the test
+GRACE_S = 60  # far more than needed: a loaded machine must not fail the test
 
 
-class Waiting:
-    """A grader that starts a program and waits for it, as one that runs code does."""
+class SleepingJob:
+    """Starts a program and waits for it, as the grader `code` does."""
 
-    def done(self, item: int, /) -> int:
+    def run(self, item: int, /) -> int:
         print("grading", file=sys.stderr, flush=True)
         return subprocess.run(["sleep", "600"], check=False).returncode
 
-    def failed(self, item: int, status: Literal["timeout", "error"], /) -> int:
+    def failure_result(self, item: int, status: Literal["timeout", "error"], /) -> int:
         return -1
 
-    def seconds(self, item: int, timeout: float, /) -> float:
+    def time_limit(self, item: int, timeout: float, /) -> float:
         return timeout
 
     def weight(self, item: int, /) -> int:
@@ -38,7 +39,7 @@ class Waiting:
 
 
 def grade_until_killed() -> None:
-    with Pool(Waiting(), workers=1, timeout=600, memory=4096) as pool:
+    with Pool(SleepingJob(), workers=1, timeout=600, memory=4096) as pool:
         list(pool.results(range(2)))
 
 
@@ -62,11 +63,12 @@ def test_graders_and_what_they_run_end_with_the_command() -> None:
 
 
 def test_samplers_end_with_the_command(project: Params) -> None:
-    fetch.run(project, "chain")
-    write_params(tables.DATA.parent, small(sample={"k": 1_000_000, "batch": 64}))
+    stage.run(project, "chain")
+    write_params(tables.DATA_DIR.parent, small(sample={"k": 1_000_000, "batch": 64}))
     parts = tables.completions_folder("base", "chain") / ".parts"
     command = [sys.executable, "-m", "stages.cli", "sample", "base", "chain"]
     with running(subprocess.Popen(command, text=True)) as process:
+        # Its workers are certainly at work once the first completions are on disk.
         while process.poll() is None and not tables.shards(parts):
             try:
                 process.wait(timeout=0.05)

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from stages.params import Params
+from leash.params.groups import Params
 from tests.conftest import ROOT, yaml
 
 PAGE = (ROOT / "docs" / "parameters.md").read_text(encoding="utf-8")

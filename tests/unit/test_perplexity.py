@@ -1,4 +1,4 @@
-"""References, perplexities and what is left of their change once style is taken out."""
+"""References, perplexities, and how much of their change remains without style."""
 
 from __future__ import annotations
 
@@ -15,22 +15,26 @@ from scipy import stats
 from tokenizers import Tokenizer, pre_tokenizers
 from transformers import LlamaForCausalLM
 
-from stages import categorize, fetch, models, perplexity, tables
-from stages.errors import LeashError
-from stages.params import Params
-from stages.perplexity import references, statistics
-from stages.perplexity.references import Reference
-from stages.perplexity.saying import sentence
-from stages.perplexity.statistics import Resamples, Traces
-from stages.train.model import save
+from leash import tables, weights
+from leash.params.groups import Params
+from leash.report import perplexity_tables
+from leash.report.narrative import style_sentence
+from leash.scoring import references
+from leash.scoring.references import Reference
+from leash.statistics import perplexity
+from leash.statistics.perplexity import Resamples, TraceScores
+from stages.categorize import stage as categorize
+from stages.fetch import stage
+from stages.perplexity import stage as stage_module
+from stages.train.model import save_model
 from tests.conftest import ROOT, small, write_params
 
 TEXT = "First, halve it. Then add three! Is that all? It is."
 
 
-def traces(problem: list[int], length: list[float], base: list[float], rlvr: list[float]) -> Traces:
+def traces(problem: list[int], length: list[float], base: list[float], rlvr: list[float]) -> TraceScores:
     none = np.full(len(problem), np.nan)
-    return Traces(np.array(problem), np.array(length, float), np.array(base), np.array(rlvr, float), none, none)
+    return TraceScores(np.array(problem), np.array(length, float), np.array(base), np.array(rlvr, float), none, none)
 
 
 def lines(folder: Path, *rows: dict[str, Any] | str) -> None:
@@ -43,12 +47,12 @@ def lines(folder: Path, *rows: dict[str, Any] | str) -> None:
 def fetched(project: Params) -> Params:
     params = write_params(Path(), small(perplexity={"traces": "traces"}))
     for dataset in params.run.datasets:
-        fetch.run(params, dataset)
+        stage.run(params, dataset)
     return params
 
 
 def ids(dataset: str) -> list[str]:
-    found: list[str] = tables.read(tables.problems_path(dataset), tables.PROBLEMS, "")["problem_id"].to_pylist()
+    found: list[str] = tables.read(tables.problems_path(dataset), tables.PROBLEMS_SCHEMA, "")["problem_id"].to_pylist()
     return found
 
 
@@ -64,186 +68,206 @@ def test_traces_of_files_find_their_data_set_and_are_numbered(fetched: Params) -
         {"problem_id": "elsewhere-1", **about},
         {"problem_id": chain, "dataset": "make", **about},
     )
-    found, sentences = references.from_files(fetched)
+    found, sentences = references.references_from_files(fetched)
     assert found["chain"] == [
         Reference(chain, "r1", 0, "So.", ended=False),
         Reference(chain, "r1", 1, "Else.", ended=False),
     ]
     assert found["make"] == [Reference(make, "r1", 0, "Möbius.", ended=False)]
     assert sentences == [
-        "traces/others.jsonl: 2 of 5 traces are of problems that this run does not have; they are left out."
+        "traces/others.jsonl: 2 of 5 traces are of problems that are not in this run; they are left out."
     ]
 
 
 @pytest.mark.parametrize(
-    ("line", "says"),
+    ("line", "problem"),
     [
-        ("{", "traces/others.jsonl, line 1 is not JSON; each line must be an object with problem_id, source, text."),
-        ("[]", "traces/others.jsonl, line 1 is not an object with problem_id, source, text."),
-        ({"problem_id": "p", "source": "r1"}, "traces/others.jsonl, line 1: `text` must be a text that is not empty."),
-        ({"problem_id": 7, "source": "r1", "text": "x"}, "line 1: `problem_id` must be a text"),
-        ({"problem_id": "p", "source": "r1", "text": " "}, "line 1: `text` must be a text that is not empty."),
+        ("{", "is not JSON"),
+        ("[]", "is not an object with problem_id, source, text"),
+        ({"problem_id": "p", "source": "r1"}, "`text`"),
+        ({"problem_id": 7, "source": "r1", "text": "x"}, "`problem_id`"),
+        ({"problem_id": "p", "source": "r1", "text": " "}, "`text`"),
     ],
 )
-def test_a_line_that_is_no_trace_is_refused_in_a_sentence(fetched: Params, line: Any, says: str) -> None:
-    lines(Path("traces"), line)
-    with pytest.raises(LeashError) as error:
-        references.from_files(fetched)
-    assert says in str(error.value)
+def test_a_line_that_is_no_trace_is_refused_by_its_number(fetched: Params, line: Any, problem: str) -> None:
+    lines(Path("traces"), "", line)
+    with pytest.raises(references.BadTraceError) as error:
+        references.references_from_files(fetched)
+    assert (error.value.path, error.value.line) == (Path("traces/others.jsonl"), 2)
+    assert problem in error.value.problem
+
+
+def test_a_problem_of_two_data_sets_needs_the_name_of_one(fetched: Params) -> None:
+    shared = tables.read(tables.problems_path("chain"), tables.PROBLEMS_SCHEMA, "")
+    tables.write(tables.problems_path("make"), shared, tables.PROBLEMS_SCHEMA)
+    lines(Path("traces"), {"problem_id": ids("chain")[0], "source": "r1", "text": "x"})
+    with pytest.raises(references.BadTraceError, match="choose one with `dataset`") as error:
+        references.references_from_files(fetched)
+    assert error.value.line == 1
 
 
 def test_a_source_that_has_the_name_of_a_model_is_refused(fetched: Params) -> None:
     lines(Path("traces"), {"problem_id": ids("chain")[0], "source": "rlvr", "text": "x"})
-    with pytest.raises(LeashError, match="the source rlvr is the name of a model of this run"):
-        references.from_files(fetched)
+    with pytest.raises(references.BadTraceError, match="choose another name") as error:
+        references.references_from_files(fetched)
+    assert "rlvr" in error.value.problem
 
 
-def test_a_folder_that_is_not_there_is_named(fetched: Params) -> None:
-    with pytest.raises(LeashError, match=r"`perplexity\.traces` is traces, but there is no such folder"):
-        references.from_files(fetched)
+def test_a_missing_folder_of_traces_is_named(fetched: Params) -> None:
+    with pytest.raises(references.MissingTracesFolderError, match=r"`perplexity\.traces`") as error:
+        references.references_from_files(fetched)
+    assert error.value.folder == Path("traces")
 
 
 def test_shuffling_keeps_every_sentence_and_moves_some() -> None:
-    moved = references.shuffled(Reference("p", "r1", 0, TEXT, ended=True), "exam", seed=0)
+    moved = references.shuffle_reference(Reference("p", "r1", 0, TEXT, ended=True), "exam", seed=0)
     assert moved is not None
     assert moved.shuffled
     assert moved.ended
     assert moved.text != TEXT
     assert sorted(moved.text.split()) == sorted(TEXT.split())
     assert all(part in moved.text for part in ("First, halve it.", "Then add three!", "Is that all?", "It is."))
-    assert references.shuffled(Reference("p", "r1", 0, TEXT, ended=True), "exam", seed=0) == moved
+    assert references.shuffle_reference(Reference("p", "r1", 0, TEXT, ended=True), "exam", seed=0) == moved
 
 
 def test_orders_differ_between_problems() -> None:
     texts = set()
     for i in range(20):
-        moved = references.shuffled(Reference(f"p{i}", "r1", 0, TEXT, ended=True), "exam", seed=0)
+        moved = references.shuffle_reference(Reference(f"p{i}", "r1", 0, TEXT, ended=True), "exam", seed=0)
         texts.add(moved.text if moved else None)
     assert len(texts) > 5
 
 
-def test_what_has_no_sentences_is_shuffled_by_clauses_and_what_has_none_is_not() -> None:
+def test_a_text_without_sentences_is_shuffled_by_clauses_if_it_has_any() -> None:
     steps = Reference("p", "r1", 0, r"12 + 5 = 17 , 17 - 3 = 14 , \boxed{ 14 }", ended=True)
-    moved = references.shuffled(steps, "chain", seed=0)
+    moved = references.shuffle_reference(steps, "chain", seed=0)
     assert moved is not None
     assert sorted(moved.text.split()) == sorted(steps.text.split())
-    assert references.shuffled(Reference("p", "r1", 0, r"\boxed{ 14 }", ended=True), "chain", seed=0) is None
-    assert references.shuffled(Reference("p", "r1", 0, "Yes, yes, yes,", ended=True), "chain", seed=0) is not None
-    assert references.shuffled(Reference("p", "r1", 0, "yes, yes, yes,", ended=True), "chain", seed=0) is None
+    assert references.shuffle_reference(Reference("p", "r1", 0, r"\boxed{ 14 }", ended=True), "chain", seed=0) is None
+    assert (
+        references.shuffle_reference(Reference("p", "r1", 0, "Yes, yes, yes,", ended=True), "chain", seed=0) is not None
+    )
+    assert references.shuffle_reference(Reference("p", "r1", 0, "yes, yes, yes,", ended=True), "chain", seed=0) is None
 
 
-def test_perplexity_is_of_all_tokens_and_its_mean_of_traces() -> None:
+def test_perplexity_weighs_tokens_and_its_mean_weighs_traces() -> None:
     some = traces([0, 0, 1], [10, 30, 60], [5, 6, 30], [5, 6, 60])
-    drawn = statistics.resamples(2, 500, 0.95, "test")
-    whole = statistics.perplexity(some, some.base, drawn)
+    drawn = perplexity.draw_resamples(2, 500, 0.95, "test")
+    whole = perplexity.perplexity(some, some.base, drawn)
     assert whole.value == pytest.approx(np.exp(41 / 100))
-    mean = statistics.mean_perplexity(some, some.base, drawn)
+    mean = perplexity.mean_perplexity(some, some.base, drawn)
     assert mean.value == pytest.approx((np.exp(0.5) + np.exp(0.2) + np.exp(0.5)) / 3)
     assert whole.low is not None
     assert whole.high is not None
     assert 0 < whole.low < np.exp(41 / 100) < whole.high
 
 
-def test_few_problems_are_as_unsure_as_student_has_it() -> None:
+def test_the_interval_of_few_problems_is_as_wide_as_students() -> None:
     length, nll = np.full(6, 50.0), np.array([10.0, 20, 15, 30, 12, 25])
     some = traces(list(range(6)), list(length), list(nll), list(nll))
-    found = statistics.change(traces(list(range(6)), list(length), [0.0] * 6, list(nll)), resampled(6))
+    found = perplexity.log_perplexity_change(traces(list(range(6)), list(length), [0.0] * 6, list(nll)), draw(6))
     assert found.low is not None
     assert found.high is not None
     student = stats.ttest_1samp(nll / length, 0).confidence_interval(0.95)
     assert (found.high - found.low) / (student.high - student.low) == pytest.approx(1, abs=0.1)
-    assert statistics.change(some, resampled(6)).value == 0
+    assert perplexity.log_perplexity_change(some, draw(6)).value == 0
 
 
-def resampled(problems: int) -> Resamples:
-    return statistics.resamples(problems, 4000, 0.95, "test")
+def draw(problems: int) -> Resamples:
+    return perplexity.draw_resamples(problems, 4000, 0.95, "test")
 
 
 def test_one_problem_gives_a_value_and_no_interval() -> None:
     some = traces([0, 0], [10, 30], [5, 6], [5, 6])
-    found = statistics.perplexity(some, some.base, statistics.resamples(2, 50, 0.95, "test"))
+    found = perplexity.perplexity(some, some.base, perplexity.draw_resamples(2, 50, 0.95, "test"))
     assert found.value == pytest.approx(np.exp(11 / 40))
     assert found.low is found.high is None
 
 
-def test_a_shift_of_every_token_alike_is_no_more_than_style() -> None:
+def test_an_equal_shift_of_every_token_is_style() -> None:
     rng = np.random.default_rng(0)
     length = rng.integers(20, 200, 60).astype(float)
     base = rng.uniform(0.3, 0.9, 60) * length
     both = traces(list(range(60)), list(length), list(base), list(base + 0.25 * length))
-    asked, control = both.where(np.arange(60) < 20), both.where(np.arange(60) >= 20)
-    drawn = statistics.resamples(60, 400, 0.95, "test")
-    assert statistics.change(asked, drawn).value == pytest.approx(0.25)
-    for found in (statistics.beyond_style(asked, control, drawn), statistics.beyond_length(asked, control, drawn)):
+    inside, control = both.where(np.arange(60) < 20), both.where(np.arange(60) >= 20)
+    drawn = perplexity.draw_resamples(60, 400, 0.95, "test")
+    assert perplexity.log_perplexity_change(inside, drawn).value == pytest.approx(0.25)
+    for found in (
+        perplexity.change_beyond_style(inside, control, drawn),
+        perplexity.change_beyond_length(inside, control, drawn),
+    ):
         assert found.value == pytest.approx(0, abs=1e-9)
         assert found.low == pytest.approx(0, abs=1e-9)
         assert found.high == pytest.approx(0, abs=1e-9)
 
 
-def test_a_change_that_comes_with_length_alone_is_gone_among_equals() -> None:
+def test_a_change_with_length_alone_vanishes_among_traces_of_equal_length() -> None:
     length = np.array([20.0, 40, 80, 160, 40, 80, 160, 320])
     shift = 0.1 * np.log(length)
     both = traces(list(range(8)), list(length), list(0.5 * length), list((0.5 + shift) * length))
-    control, asked = both.where(np.arange(8) < 4), both.where(np.arange(8) >= 4)
-    drawn = statistics.resamples(8, 100, 0.95, "test")
-    by_length = statistics.beyond_length(asked, control, drawn)
-    beyond = statistics.beyond_style(asked, control, drawn)
+    control, inside = both.where(np.arange(8) < 4), both.where(np.arange(8) >= 4)
+    drawn = perplexity.draw_resamples(8, 100, 0.95, "test")
+    by_length = perplexity.change_beyond_length(inside, control, drawn)
+    beyond = perplexity.change_beyond_style(inside, control, drawn)
     assert by_length.value == pytest.approx(0, abs=1e-9)
     assert beyond.value is not None
     assert beyond.value > 0.05
 
 
-def test_length_and_category_that_can_not_be_told_apart_give_no_number() -> None:
+def test_length_and_category_that_coincide_give_no_number() -> None:
     both = traces([0, 1, 2, 3], [10, 10, 20, 20], [1, 2, 3, 4], [2, 3, 5, 6])
-    drawn = statistics.resamples(4, 20, 0.95, "test")
+    drawn = perplexity.draw_resamples(4, 20, 0.95, "test")
     alike = both.where(np.array([True, False, True, False]))
-    assert statistics.beyond_length(both.where(np.arange(4) < 2), both.where(np.arange(4) >= 2), drawn).value is None
-    assert statistics.beyond_length(alike, both, drawn).value is not None
+    assert (
+        perplexity.change_beyond_length(both.where(np.arange(4) < 2), both.where(np.arange(4) >= 2), drawn).value
+        is None
+    )
+    assert perplexity.change_beyond_length(alike, both, drawn).value is not None
 
 
-def test_what_the_shuffled_version_loses_too_is_not_reasoning() -> None:
+def test_a_change_that_the_shuffled_version_shares_is_not_reasoning() -> None:
     some = traces([0, 1, 2, 3], [10, 10, 10, 10], [5, 5, 5, 5], [8, 8, 6, 6])
-    crooked = Traces(some.problem, some.length, some.base, some.rlvr, some.base * 2, some.base * 2 + [3, 3, 1, 1])
-    drawn = statistics.resamples(4, 50, 0.95, "test")
-    asked, control = crooked.where(np.arange(4) < 2), crooked.where(np.arange(4) >= 2)
-    assert statistics.beyond_style(asked, control, drawn).value == pytest.approx(0.2)
-    assert statistics.beyond_order(asked, control, drawn).value == pytest.approx(0, abs=1e-12)
+    shuffled = TraceScores(some.problem, some.length, some.base, some.rlvr, some.base * 2, some.base * 2 + [3, 3, 1, 1])
+    drawn = perplexity.draw_resamples(4, 50, 0.95, "test")
+    inside, control = shuffled.where(np.arange(4) < 2), shuffled.where(np.arange(4) >= 2)
+    assert perplexity.change_beyond_style(inside, control, drawn).value == pytest.approx(0.2)
+    assert perplexity.change_beyond_order(inside, control, drawn).value == pytest.approx(0, abs=1e-12)
     unshuffled = some.where(np.arange(4) < 2)
-    assert statistics.beyond_order(unshuffled, control, drawn).value is None
+    assert perplexity.change_beyond_order(unshuffled, control, drawn).value is None
 
 
 def test_intervals_cover() -> None:
-    """Of 300 runs with a true difference of .1, with traces of one problem alike, some 95% hold it."""
-    held = 0
+    """About 95% of 300 runs with a true difference of 0.1 contain it. Traces of one problem are similar."""
+    covered = 0
     for i in range(300):
         rng = np.random.default_rng(i)
         problem = np.repeat(np.arange(60), 3)
         length = rng.integers(50, 150, 180).astype(float)
         shift = 0.2 + 0.1 * (problem < 25) + np.repeat(rng.normal(0, 0.2, 60), 3) + rng.normal(0, 0.05, 180)
         both = traces(list(problem), list(length), [0.0] * 180, list(shift * length))
-        drawn = Resamples(statistics.resamples(60, 200, 0.95, "cover", i).weights, 0.95)
-        found = statistics.beyond_style(both.where(problem < 25), both.where(problem >= 25), drawn)
+        drawn = Resamples(perplexity.draw_resamples(60, 200, 0.95, "cover", i).weights, 0.95)
+        found = perplexity.change_beyond_style(both.where(problem < 25), both.where(problem >= 25), drawn)
         assert found.low is not None
         assert found.high is not None
-        held += found.low <= 0.1 <= found.high
-    assert 0.91 <= held / 300 <= 0.98
+        covered += found.low <= 0.1 <= found.high
+    assert 0.91 <= covered / 300 <= 0.98
 
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Params]:
-    """The embedded pair, and the base under a tokenizer that splits numbers into digits, on problems half of which only
-    the first of each pair solves; one source beside the generator's has a trace beyond the window."""
+    """The embedded pair, and the base with a tokenizer that splits numbers into digits. Only the base solves every
+    second problem. One source beside the generator's has a trace that is longer than the window."""
     folder = tmp_path_factory.mktemp("measured")
     (folder / "models").symlink_to(ROOT / "models")
     with chdir(folder):
-        digits(Path("digits"))
+        save_digit_model(Path("digits"))
         raw = small(perplexity={"traces": "traces"})
         raw["run"] |= {"models": ["base", "rlvr", "digits"], "pairs": ["rlvr", "digits"], "datasets": ["chain"]}
         raw["models"]["digits"] = {"path": "digits"}
         raw["pairs"]["digits"] = {"base": "base", "rlvr": "digits"}
         params = write_params(folder, raw)
-        fetch.run(params, "chain")
-        judged(params)
+        stage.run(params, "chain")
+        write_samples(params)
         categorize.run(params)
         lines(
             folder / "traces",
@@ -255,8 +279,8 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Params]:
 WORDY = ["3 + 4 = 7 , so it is 7 .", "1 , " * 100]
 
 
-def digits(folder: Path) -> None:
-    save(LlamaForCausalLM.from_pretrained(ROOT / "models" / "embedded" / "base"), folder)
+def save_digit_model(folder: Path) -> None:
+    save_model(LlamaForCausalLM.from_pretrained(ROOT / "models" / "embedded" / "base"), folder)
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Digits(individual_digits=True)]
@@ -264,43 +288,45 @@ def digits(folder: Path) -> None:
     tokenizer.save(str(folder / "tokenizer.json"))
 
 
-def judged(params: Params) -> None:
-    """Every model writes the same in all samples; the base is always right, the others on every other problem."""
+def write_samples(params: Params) -> None:
+    """All samples of a problem are equal; the base is always correct, the others on every second problem."""
     for model in params.run.models:
-        said, verdicts = [], []
+        completions, verdicts = [], []
         for number, name in enumerate(ids("chain")):
             right = model == "base" or number % 2 == 0
             for i in range(16):
                 key = {"problem_id": name, "sample": i}
-                said.append(
+                completions.append(
                     {**key, "text": f"\\boxed{{{{ {number} }}}}", "tokens": 4, "finish": "stop", "logprob": None}
                 )
                 verdicts.append(
                     {**key, "answer": "1", "answer_class": "1", "correct": right, "score": float(right), "status": "ok"}
                 )
         place = tables.completions_folder(model, "chain") / "a.parquet"
-        tables.write(place, tables.table(said, tables.COMPLETIONS), tables.COMPLETIONS)
+        tables.write(place, tables.table_from_rows(completions, tables.COMPLETIONS_SCHEMA), tables.COMPLETIONS_SCHEMA)
         place = tables.verdicts_folder(model, "chain") / "a.parquet"
-        tables.write(place, tables.table(verdicts, tables.VERDICTS), tables.VERDICTS)
+        tables.write(place, tables.table_from_rows(verdicts, tables.VERDICTS_SCHEMA), tables.VERDICTS_SCHEMA)
 
 
 def direct(model: str, question: str, text: str) -> tuple[float, int]:
     """Negative log-likelihood and tokens by one forward pass with all logits."""
-    network, tokenizer = models.load(models.Weights(model, str(ROOT / "models" / "embedded" / model), None, "float64"))
-    asked = tokenizer(question)["input_ids"]
-    told = [*tokenizer(text, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
+    network, tokenizer = weights.load_model(
+        weights.Weights(model, str(ROOT / "models" / "embedded" / model), None, "float64")
+    )
+    prompt = tokenizer(question)["input_ids"]
+    tokens = [*tokenizer(text, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
     with torch.inference_mode():
-        steps = network(torch.tensor([asked + told])).logits[0, len(asked) - 1 : -1].log_softmax(-1)
-    return -float(steps.gather(1, torch.tensor(told)[:, None]).sum()), len(told)
+        steps = network(torch.tensor([prompt + tokens])).logits[0, len(prompt) - 1 : -1].log_softmax(-1)
+    return -float(steps.gather(1, torch.tensor(tokens)[:, None]).sum()), len(tokens)
 
 
-def test_perplexities_are_those_of_a_direct_computation(measured: Params) -> None:
-    scored, _ = perplexity.run(measured)
+def test_perplexities_agree_with_a_direct_computation(measured: Params) -> None:
+    scored, _ = stage_module.run(measured)
     assert scored > 0
-    assert perplexity.run(measured)[0] == 0
-    rows = perplexity.tabled(measured)[0].to_pylist()
+    assert stage_module.run(measured)[0] == 0
+    rows = perplexity_tables.load_perplexity_tables(measured)[0].to_pylist()
     found = {(row["pair"], row["source"], row["category"]): row for row in rows if row["dataset"] == "chain"}
-    problems = tables.read(tables.problems_path("chain"), tables.PROBLEMS, "").to_pylist()
+    problems = tables.read(tables.problems_path("chain"), tables.PROBLEMS_SCHEMA, "").to_pylist()
     for category, some in (("P", problems[::2]), ("S", problems[1::2])):
         for source in ("worked", "direct"):
             row = found["rlvr", source, category]
@@ -314,17 +340,13 @@ def test_perplexities_are_those_of_a_direct_computation(measured: Params) -> Non
                 assert row[f"perplexity_{role}_low"] < whole < row[f"perplexity_{role}_high"]
 
 
-def test_models_that_split_texts_otherwise_are_compared_by_bytes_and_long_traces_left_out(measured: Params) -> None:
-    _, sentences = perplexity.run(measured)
-    assert sentences == [
-        f"{model} on chain: 1 of {traces} traces are longer than the model's window and are left out; shorten them, or "
-        f"leave it at that."
-        for model, traces in (("base", 18), ("rlvr", 16), ("digits", 16))
-    ] + [
-        "digits: base and digits split texts into different tokens, so that perplexities per token can't be compared; "
-        "theirs are per byte."
-    ]
-    rows = perplexity.tabled(measured)[0].to_pylist()
+def test_models_with_other_tokenizers_are_compared_per_byte_and_long_traces_left_out(measured: Params) -> None:
+    _, sentences = stage_module.run(measured)
+    too_long = [f"{model} on chain: 1 of {n} traces" for model, n in (("base", 18), ("rlvr", 16), ("digits", 16))]
+    for sentence, beginning in zip(sentences, [*too_long, "digits: base and digits tokenize"], strict=True):
+        assert sentence.startswith(beginning)
+    assert "per byte" in sentences[-1]
+    rows = perplexity_tables.load_perplexity_tables(measured)[0].to_pylist()
     assert {(row["pair"], row["per"]) for row in rows} == {("rlvr", "token"), ("digits", "byte")}
     [wordy] = [row for row in rows if (row["pair"], row["source"], row["dataset"]) == ("digits", "wordy", "chain")]
     assert (wordy["traces"], wordy["length"]) == (1, len(WORDY[0]))
@@ -352,9 +374,9 @@ ROW = {
         (None, None, "beyond style that is +0.400, from too few problems to say how surely."),
     ],
 )
-def test_the_sentence_says_what_the_interval_does(low: float | None, high: float | None, ending: str) -> None:
+def test_the_style_sentence_follows_the_interval(low: float | None, high: float | None, ending: str) -> None:
     row = {**ROW, "beyond_style": 0.4, "beyond_style_low": low, "beyond_style_high": high}
-    said = sentence(row, "base", "tuned")
+    said = style_sentence(row, "base", "tuned")
     assert said.startswith(
         "rlvr, traces of r1: log-perplexity per token rose by 0.300 on the 12 problems that neither solves and fell by "
         "0.100 on the 1 problem that both solve;"

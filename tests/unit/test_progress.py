@@ -1,15 +1,15 @@
-"""What progress says without a terminal: starts, rates that can be read, a time left that can be trusted."""
+"""Progress without a terminal: starts, readable rates, and a time left that can be trusted."""
 
 from __future__ import annotations
 
 import pytest
 
-from stages import progress
-from stages.progress import Progress, format_duration, format_rate
+from leash import progress
+from leash.progress import Progress, format_duration, format_rate
 
 
 class Clock:
-    """Time that passes when a test says so."""
+    """A clock that tests advance."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -22,11 +22,11 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(progress, "time", clock)
-    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 10.0)
+    monkeypatch.setattr(progress, "LINE_INTERVAL_S", 10.0)
     return clock
 
 
-def test_a_slow_start_is_told_and_does_not_count_in_the_time_left(
+def test_a_slow_start_is_reported_and_does_not_count_in_the_time_left(
     clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Progress(128, "sample base on chain", "completions") as shown:
@@ -40,7 +40,7 @@ def test_a_slow_start_is_told_and_does_not_count_in_the_time_left(
         assert shown.timed(start)() == "engine"
         assert capsys.readouterr().err == "vllm for base started in 100 s\n"
         clock.now += 20
-        shown.add(8)  # no rate can be told from the first results
+        shown.add(8)  # the first results give no rate
         assert capsys.readouterr().err == "sample base on chain: 8 of 128 completions\n"
         clock.now += 30
         shown.add(20)
@@ -48,7 +48,7 @@ def test_a_slow_start_is_told_and_does_not_count_in_the_time_left(
         assert capsys.readouterr().err == line
 
 
-def test_the_first_result_says_that_engines_elsewhere_have_started(
+def test_the_first_result_reports_the_start_of_engines_in_other_processes(
     clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Progress(10, "sample base on chain") as shown:
@@ -59,15 +59,15 @@ def test_the_first_result_says_that_engines_elsewhere_have_started(
 
 
 @pytest.mark.parametrize(
-    ("per_second", "told"),
+    ("per_second", "expected"),
     [(1234.4, "1,234/s"), (12.0, "12/s"), (2.54, "2.5/s"), (0.4, "0.4/s"), (0.04, "2.4/min"), (1 / 7200, "0.5/h")],
 )
-def test_slow_rates_can_be_read(per_second: float, told: str) -> None:
-    assert format_rate(per_second) == told
+def test_slow_rates_get_a_readable_unit(per_second: float, expected: str) -> None:
+    assert format_rate(per_second) == expected
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"), [(4, "4 s"), (97, "97 s"), (180, "3 min"), (16376, "4.5 h"), (4 * 86400, "4 days")]
+    ("seconds", "expected"), [(4, "4 s"), (97, "97 s"), (180, "3 min"), (16376, "4.5 h"), (4 * 86400, "4 days")]
 )
-def test_durations_are_in_readable_units(seconds: float, told: str) -> None:
-    assert format_duration(seconds) == told
+def test_durations_are_in_readable_units(seconds: float, expected: str) -> None:
+    assert format_duration(seconds) == expected

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from stages import fetch, prompts, tables
-from stages.errors import LeashError
-from stages.params import Params
-from stages.prompts import Prompt
+from leash import prompts, tables
+from leash.params.groups import Params
+from leash.prompts import ChatTemplateError, ImagesNeedChatError, Prompt
+from stages.fetch import stage
 from tests.conftest import ROOT, small, write_params
 
 TEMPLATE = (
@@ -33,8 +33,10 @@ def params(folder: Path, model: dict[str, Any], dataset: dict[str, Any]) -> Para
     return write_params(folder, raw)
 
 
-def test_nothing_said_is_the_question_alone(tmp_path: Path) -> None:
-    assert prompts.asked(params(tmp_path, {}, {}), "base", "chain", "2 + 2?") == Prompt("2 + 2?", None, chat=False)
+def test_without_options_the_prompt_is_the_question(tmp_path: Path) -> None:
+    assert prompts.build_prompt(params(tmp_path, {}, {}), "base", "chain", "2 + 2?") == Prompt(
+        "2 + 2?", None, chat=False
+    )
 
 
 @pytest.mark.parametrize(
@@ -47,68 +49,68 @@ def test_nothing_said_is_the_question_alone(tmp_path: Path) -> None:
             {"chat": True, "system": "D", "instruction": "d"},
             Prompt("2 + 2?\n\nm", "M", chat=False),
         ),
-        # Each field by itself.
+        # Each field on its own.
         ({"chat": True}, {"system": "D", "instruction": "d"}, Prompt("2 + 2?\n\nd", "D", chat=True)),
         ({"instruction": "m"}, {"chat": True, "instruction": "d"}, Prompt("2 + 2?\n\nm", None, chat=True)),
-        # An empty word is a word: it takes away what the data set says.
+        # An empty text counts: it removes the data set's.
         ({"system": "", "instruction": ""}, {"system": "D", "instruction": "d"}, Prompt("2 + 2?", None, chat=False)),
     ],
 )
-def test_the_models_word_goes_before_the_data_sets(
+def test_options_of_the_model_override_those_of_the_data_set(
     tmp_path: Path, model: dict[str, Any], dataset: dict[str, Any], expected: Prompt
 ) -> None:
-    assert prompts.asked(params(tmp_path, model, dataset), "base", "chain", "2 + 2?") == expected
+    assert prompts.build_prompt(params(tmp_path, model, dataset), "base", "chain", "2 + 2?") == expected
 
 
-def test_other_models_and_data_sets_are_not_touched(tmp_path: Path) -> None:
+def test_options_do_not_affect_other_models_and_data_sets(tmp_path: Path) -> None:
     own = params(tmp_path, {"system": "M"}, {"instruction": "d"})
-    assert prompts.asked(own, "rlvr", "chain", "2 + 2?") == Prompt("2 + 2?\n\nd")
-    assert prompts.asked(own, "base", "make", "2 + 2?") == Prompt("2 + 2?", "M")
+    assert prompts.build_prompt(own, "rlvr", "chain", "2 + 2?") == Prompt("2 + 2?\n\nd")
+    assert prompts.build_prompt(own, "base", "make", "2 + 2?") == Prompt("2 + 2?", "M")
 
 
-def test_plain_text_has_the_system_prompt_above(tokenizer: PreTrainedTokenizerBase) -> None:
-    assert prompts.rendered(Prompt("compute 3 + 4 :", "Be brief."), tokenizer) == "Be brief.\n\ncompute 3 + 4 :"
-    assert prompts.rendered(Prompt("compute 3 + 4 :"), tokenizer) == "compute 3 + 4 :"
+def test_a_plain_prompt_begins_with_the_system_prompt(tokenizer: PreTrainedTokenizerBase) -> None:
+    assert prompts.render_prompt(Prompt("compute 3 + 4 :", "Be brief."), tokenizer) == "Be brief.\n\ncompute 3 + 4 :"
+    assert prompts.render_prompt(Prompt("compute 3 + 4 :"), tokenizer) == "compute 3 + 4 :"
 
 
-def test_a_chat_is_what_the_template_makes_of_it(tokenizer: PreTrainedTokenizerBase) -> None:
+def test_a_chat_is_rendered_by_the_template(tokenizer: PreTrainedTokenizerBase) -> None:
     tokenizer.chat_template = TEMPLATE
     chat = Prompt("compute 3 + 4 :", "Be brief.", chat=True)
-    assert prompts.rendered(chat, tokenizer) == "<s>[system] Be brief.\n[user] compute 3 + 4 :\n[assistant] "
+    assert prompts.render_prompt(chat, tokenizer) == "<s>[system] Be brief.\n[user] compute 3 + 4 :\n[assistant] "
     alone = Prompt("compute 3 + 4 :", chat=True)
-    assert prompts.rendered(alone, tokenizer) == "<s>[user] compute 3 + 4 :\n[assistant] "
+    assert prompts.render_prompt(alone, tokenizer) == "<s>[user] compute 3 + 4 :\n[assistant] "
 
 
-def test_a_template_is_left_alone_where_the_prompt_is_plain(tokenizer: PreTrainedTokenizerBase) -> None:
+def test_a_plain_prompt_does_not_use_the_template(tokenizer: PreTrainedTokenizerBase) -> None:
     tokenizer.chat_template = TEMPLATE
-    assert prompts.rendered(Prompt("compute 3 + 4 :"), tokenizer) == "compute 3 + 4 :"
+    assert prompts.render_prompt(Prompt("compute 3 + 4 :"), tokenizer) == "compute 3 + 4 :"
 
 
-def test_a_chat_without_a_template_gets_a_sentence(tokenizer: PreTrainedTokenizerBase) -> None:
-    with pytest.raises(LeashError, match=r"has no chat template; ask in plain text with `chat: false`\.$"):
-        prompts.rendered(Prompt("compute 3 + 4 :", chat=True), tokenizer)
+def test_a_chat_needs_a_template(tokenizer: PreTrainedTokenizerBase) -> None:
+    with pytest.raises(ChatTemplateError, match=r"has no chat template\. .*`chat: false`"):
+        prompts.render_prompt(Prompt("compute 3 + 4 :", chat=True), tokenizer)
 
 
 @pytest.mark.parametrize("chat", [False, True])
-def test_the_text_begins_once(tokenizer: PreTrainedTokenizerBase, chat: bool) -> None:
-    """The plain text gets its first token from the tokenizer, the chat from its template, never from both."""
+def test_the_first_token_comes_once(tokenizer: PreTrainedTokenizerBase, chat: bool) -> None:
+    """A plain text gets it from the tokenizer, a chat from its template, never from both."""
     tokenizer.chat_template = TEMPLATE
-    ids = prompts.token_ids(Prompt("compute 3 + 4 :", chat=chat), tokenizer)
+    ids = prompts.tokenize_prompt(Prompt("compute 3 + 4 :", chat=chat), tokenizer)
     assert ids[0] == tokenizer.bos_token_id
     assert ids.count(tokenizer.bos_token_id) == 1
 
 
-def test_a_template_without_a_first_token_gets_none(tokenizer: PreTrainedTokenizerBase) -> None:
+def test_a_template_without_a_first_token_does_not_get_one(tokenizer: PreTrainedTokenizerBase) -> None:
     tokenizer.chat_template = TEMPLATE.removeprefix("{{ bos_token }}")
-    assert tokenizer.bos_token_id not in prompts.token_ids(Prompt("compute 3 + 4 :", chat=True), tokenizer)
+    assert tokenizer.bos_token_id not in prompts.tokenize_prompt(Prompt("compute 3 + 4 :", chat=True), tokenizer)
 
 
-def test_people_are_shown_what_the_model_reads_or_the_server_is_sent(tokenizer: PreTrainedTokenizerBase) -> None:
+def test_a_prompt_is_shown_as_the_model_reads_it_or_the_server_gets_it(tokenizer: PreTrainedTokenizerBase) -> None:
     tokenizer.chat_template = TEMPLATE
     chat = Prompt("Was ist größer?", "Kurz.", chat=True)
-    assert prompts.shown(chat, tokenizer) == prompts.rendered(chat, tokenizer)
-    assert '"content": "Was ist größer?"' in prompts.shown(chat, None)
-    assert prompts.shown(Prompt("Was ist größer?", "Kurz."), None) == "Kurz.\n\nWas ist größer?"
+    assert prompts.format_prompt_for_display(chat, tokenizer) == prompts.render_prompt(chat, tokenizer)
+    assert '"content": "Was ist größer?"' in prompts.format_prompt_for_display(chat, None)
+    assert prompts.format_prompt_for_display(Prompt("Was ist größer?", "Kurz."), None) == "Kurz.\n\nWas ist größer?"
 
 
 def text(words: str) -> dict[str, str]:
@@ -122,17 +124,17 @@ IMAGE = {"type": "image"}
     ("question", "images", "content"),
     [
         ("Which?", [], "Which?"),
-        ("Which is <image1>?", [], "Which is <image1>?"),  # no image, no mark
+        ("Which is <image1>?", [], "Which is <image1>?"),  # without images, marks are text
         ("Which?", [b"1"], [IMAGE, text("Which?")]),
         ("Which?", [b"1", b"2"], [IMAGE, IMAGE, text("Which?")]),
         ("Which is <image1>?", [b"1"], [text("Which is "), IMAGE, text("?")]),
         ("<image1> <image2>\nWhich?", [b"1", b"2"], [IMAGE, IMAGE, text("\nWhich?")]),
-        ("Like <image1>, <image1>?", [b"1"], [text("Like "), IMAGE, text(", <image1>?")]),  # shown once
+        ("Like <image1>, <image1>?", [b"1"], [text("Like "), IMAGE, text(", <image1>?")]),  # only the first mark
         ("Is <image2> right?", [b"1", b"2"], [IMAGE, text("Is "), IMAGE, text(" right?")]),
         ("Is <image3> right?", [b"1"], [IMAGE, text("Is <image3> right?")]),  # no such image
     ],
 )
-def test_an_image_stands_where_its_mark_is_or_before_the_text(
+def test_an_image_replaces_its_mark_or_comes_before_the_text(
     question: str, images: list[bytes], content: str | list[dict[str, str]]
 ) -> None:
     assert Prompt(question, chat=True, images=tuple(images)).messages == [{"role": "user", "content": content}]
@@ -148,21 +150,22 @@ def test_a_system_prompt_beside_images_is_a_part_too() -> None:
     assert messages[0] == {"role": "system", "content": [text("Be brief.")]}
 
 
-def test_images_are_asked_in_a_chat_alone(tmp_path: Path) -> None:
+def test_images_need_a_chat(tmp_path: Path) -> None:
     chat = params(tmp_path, {}, {"chat": True, "instruction": "d"})
-    assert prompts.asked(chat, "base", "chain", "Which?", [b"1"]) == Prompt("Which?\n\nd", None, True, (b"1",))
-    with pytest.raises(LeashError, match=r"^The questions of chain have images, .*; set `chat: true` in .*\.$"):
-        prompts.asked(params(tmp_path, {}, {}), "base", "chain", "Which?", [b"1"])
+    assert prompts.build_prompt(chat, "base", "chain", "Which?", [b"1"]) == Prompt("Which?\n\nd", None, True, (b"1",))
+    with pytest.raises(ImagesNeedChatError, match=r"Set `chat: true` in `datasets\.chain`") as error:
+        prompts.build_prompt(params(tmp_path, {}, {}), "base", "chain", "Which?", [b"1"])
+    assert (error.value.model, error.value.dataset) == ("base", "chain")
 
 
-def test_images_of_a_data_set_are_those_in_its_table(project: Params) -> None:
-    fetch.run(project, "chain")
-    assert prompts.images_of("chain") == {}
+def test_images_are_read_from_the_problems_table(project: Params) -> None:
+    stage.run(project, "chain")
+    assert prompts.load_problem_images("chain") == {}
     path = tables.problems_path("chain")
-    rows = tables.read(path, tables.PROBLEMS, "").to_pylist()
+    rows = tables.read(path, tables.PROBLEMS_SCHEMA, "").to_pylist()
     rows[0]["images"], rows[1]["images"] = [b"1", b"2"], []
-    tables.write(path, tables.table(rows, tables.PROBLEMS), tables.PROBLEMS)
-    assert prompts.images_of("chain") == {rows[0]["problem_id"]: (b"1", b"2")}
+    tables.write(path, tables.table_from_rows(rows, tables.PROBLEMS_SCHEMA), tables.PROBLEMS_SCHEMA)
+    assert prompts.load_problem_images("chain") == {rows[0]["problem_id"]: (b"1", b"2")}
 
 
 PARTS = (
@@ -171,21 +174,21 @@ PARTS = (
 )
 
 
-def test_a_template_writes_a_token_in_the_place_of_an_image(tokenizer: PreTrainedTokenizerBase) -> None:
+def test_a_template_writes_a_token_for_an_image(tokenizer: PreTrainedTokenizerBase) -> None:
     tokenizer.chat_template = PARTS
     prompt = Prompt("Which is <image1> ?", "Be brief.", chat=True, images=(b"1",))
-    assert prompts.rendered(prompt, tokenizer) == "Be brief.;Which is<image>?;"
+    assert prompts.render_prompt(prompt, tokenizer) == "Be brief.;Which is<image>?;"
 
 
-def test_a_template_that_drops_a_text_gets_a_sentence(tokenizer: PreTrainedTokenizerBase) -> None:
+def test_a_template_that_drops_a_text_is_refused(tokenizer: PreTrainedTokenizerBase) -> None:
     tokenizer.chat_template = PARTS.replace("in messages", "in messages[-1:]")
     prompt = Prompt("Which?", chat=True, images=(b"1",))
-    assert prompts.rendered(prompt, tokenizer) == "<image>Which?;"
-    with pytest.raises(LeashError, match="leaves out a part of a prompt with images"):
-        prompts.rendered(Prompt("Which?", "Be brief.", chat=True, images=(b"1",)), tokenizer)
+    assert prompts.render_prompt(prompt, tokenizer) == "<image>Which?;"
+    with pytest.raises(ChatTemplateError, match="leaves out a part of a prompt with images"):
+        prompts.render_prompt(Prompt("Which?", "Be brief.", chat=True, images=(b"1",)), tokenizer)
 
 
-def test_a_template_that_refuses_gets_a_sentence(tokenizer: PreTrainedTokenizerBase) -> None:
+def test_an_error_of_the_template_is_shown(tokenizer: PreTrainedTokenizerBase) -> None:
     tokenizer.chat_template = "{{ raise_exception('System role not supported') }}"
-    with pytest.raises(LeashError, match=r"refuses the prompt: System role not supported\.$"):
-        prompts.rendered(Prompt("Which?", "Be brief.", chat=True), tokenizer)
+    with pytest.raises(ChatTemplateError, match=r"refuses the prompt: System role not supported\."):
+        prompts.render_prompt(Prompt("Which?", "Be brief.", chat=True), tokenizer)

@@ -13,12 +13,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from stages import fetch, params, sample, tables
+from leash import database, tables
+from leash.params import loading
+from leash.params.groups import Params
+from leash.report import audit
+from leash.report.provenance import collect_provenance, git_state, redact_paths_and_hosts
+from leash.sampling import metadata
 from stages.cli import main
-from stages.params import Params
-from stages.report.provenance import git, provenance, shareable
-from stages.sample import facts
-from stages.verify import audit
+from stages.fetch import stage
+from stages.sample import stage as sample
 from tests.conftest import small, write_params
 
 KEY = "sk-3f9d0c1e7a-planted"
@@ -27,7 +30,7 @@ KEY = "sk-3f9d0c1e7a-planted"
 def drawn(asked: Params) -> None:
     """Real samples, few and short, with their verdicts as `leash verify` leaves them."""
     for dataset in asked.run.datasets:
-        fetch.run(asked, dataset)
+        stage.run(asked, dataset)
         for model in asked.run.models:
             sample.run(asked, model, dataset)
             done = CliRunner().invoke(main, ["verify", model, dataset])
@@ -35,8 +38,8 @@ def drawn(asked: Params) -> None:
 
 
 def told(asked: Params) -> dict[str, Any]:
-    with tables.database(asked, only=["verdicts"]) as connection:
-        found = provenance(asked, audit.statuses(connection))
+    with database.open_database(asked, only=["verdicts"]) as connection:
+        found = collect_provenance(asked, audit.count_statuses(connection))
     return dict(json.loads(json.dumps(found, allow_nan=False)))
 
 
@@ -72,14 +75,14 @@ def test_everything_that_makes_a_number_is_told(short: Params, monkeypatch: pyte
 def test_verdicts_alone_are_enough(short: Params) -> None:
     drawn(short)
     before = told(short)
-    shutil.rmtree(tables.DATA / "completions")
+    shutil.rmtree(tables.DATA_DIR / "completions")
     assert told(short) == before
 
 
 def test_what_is_not_known_is_null(short: Params) -> None:
     drawn(short)
-    shutil.rmtree(tables.DATA / "completions")
-    for file in tables.DATA.rglob(facts.FILE):
+    shutil.rmtree(tables.DATA_DIR / "completions")
+    for file in tables.DATA_DIR.rglob(metadata.SAMPLING_FILENAME):
         file.unlink()
     found = told(short)
     assert found["engines"] == []
@@ -93,10 +96,10 @@ def test_facts_beside_verdicts_make_no_verdict_again(short: Params) -> None:
     drawn(short)
     folder = tables.verdicts_folder("base", "chain")
     kept = {path.name: path.stat().st_mtime_ns for path in tables.shards(folder)}
-    (folder / facts.FILE).unlink()
+    (folder / metadata.SAMPLING_FILENAME).unlink()
     done = CliRunner().invoke(main, ["verify", "base", "chain"])
     assert "0 completions verified" in done.stdout
-    assert (folder / facts.FILE).exists()
+    assert (folder / metadata.SAMPLING_FILENAME).exists()
     assert {path.name: path.stat().st_mtime_ns for path in tables.shards(folder)} == kept
 
 
@@ -131,7 +134,7 @@ def test_where_a_data_set_was_read_is_told_without_the_path_to_it(short: Params,
     ],
 )
 def test_paths_and_hosts_are_shortened_and_names_are_not(said: str, kept: str) -> None:
-    assert shareable({"model": [said]}) == {"model": [kept]}
+    assert redact_paths_and_hosts({"model": [said]}) == {"model": [kept]}
 
 
 def run_git(*arguments: str) -> str:
@@ -141,21 +144,21 @@ def run_git(*arguments: str) -> str:
 
 def test_the_revision_is_the_last_that_made_a_difference(project: Params) -> None:
     run_git("init", "--quiet")
-    assert git() == {"revision": None, "changed": None}
+    assert git_state() == {"revision": None, "changed": None}
     run_git("add", "params.yaml", "models")
     run_git("commit", "--quiet", "-m", "what is measured")
     made = {"revision": run_git("rev-parse", "HEAD"), "changed": False}
-    assert git() == made
+    assert git_state() == made
     Path("notes.txt").write_text("not code")
     run_git("add", "notes.txt")
     run_git("commit", "--quiet", "-m", "something else")
-    assert git() == made
+    assert git_state() == made
     write_params(Path(), small(sample={"k": 3}))
-    assert git() == {**made, "changed": True}
-    assert params.load().sample.k == 3
+    assert git_state() == {**made, "changed": True}
+    assert loading.load().sample.k == 3
 
 
 def test_outside_of_git_and_without_it_there_is_no_revision(project: Params, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert git() == {"revision": None, "changed": None}
+    assert git_state() == {"revision": None, "changed": None}
     monkeypatch.setenv("PATH", "")
-    assert git() == {"revision": None, "changed": None}
+    assert git_state() == {"revision": None, "changed": None}

@@ -1,4 +1,4 @@
-"""Every published row of support counts (arXiv 2507.14843v4, Tables 1, 3, 4 and 6 to 12: stages/report/published.csv)
+"""Every published row of support counts (arXiv 2507.14843v4, Tables 1, 3, 4 and 6 to 12: leash/report/published.csv)
 gives the ratios that are printed beside it, but for eight slips of the paper's.
 """
 
@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from stages import report
-from stages.categorize.statistics.ratios import RATIOS, ratios
+from leash.report import published
+from leash.statistics.ratios import RATIO_NAMES, compute_ratios
 
-ROWS = list(csv.DictReader((Path(report.__file__).parent / "published.csv").open(encoding="utf-8")))
+ROWS = list(csv.DictReader((Path(published.__file__).parent / "published.csv").open(encoding="utf-8")))
 SLIPS = {  # (table, model, data set, step): what is printed otherwise than its counts give
     ("1", "ProRL-1.5B-v1", "Overall", ""): {"NDR"},
     ("1", "AceReason-Nemotron-7B", "Non-Math", ""): {"SRR", "SDS"},
@@ -33,9 +33,9 @@ def name(row: dict[str, str]) -> tuple[str, str, str, str]:
 def otherwise(row: dict[str, str]) -> set[str]:
     """Which ratios are not those of the counts, at the digits that are printed."""
     p, e, s = (int(row[letter]) for letter in "PES")
-    found = {ratio: float(value) for ratio, value in ratios(p, e, s).items()}
-    digits = {ratio: len(row[ratio].split(".")[1]) for ratio in RATIOS}
-    return {r for r in RATIOS if abs(found[r] - float(row[r])) > 0.5 * 10 ** -digits[r] + 1e-12}
+    found = {ratio: float(value) for ratio, value in compute_ratios(p, e, s).items()}
+    digits = {ratio: len(row[ratio].split(".")[1]) for ratio in RATIO_NAMES}
+    return {r for r in RATIO_NAMES if abs(found[r] - float(row[r])) > 0.5 * 10 ** -digits[r] + 1e-12}
 
 
 def test_there_are_178_rows_each_of_its_own() -> None:

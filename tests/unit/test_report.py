@@ -14,12 +14,19 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from stages import categorize, entropy, fetch, mass, perplexity, report, tables
+from leash import database, tables
+from leash.errors import LeashError
+from leash.params.groups import Params
+from leash.report import metrics as metrics_module
+from leash.report.figures import support
+from leash.report.table_captions import TABLE_CAPTIONS
+from stages.categorize import stage as categorize
 from stages.cli import main
-from stages.errors import LeashError
-from stages.params import Params
-from stages.report import figures
-from stages.report.tabling import TABLES
+from stages.entropy import stage as entropy
+from stages.fetch import stage
+from stages.mass import stage as mass
+from stages.perplexity import stage as perplexity
+from stages.report import stage as report
 from tests.conftest import ROOT, small, write_params
 
 FIGURES = (
@@ -34,8 +41,8 @@ def sampled(params: Params, samples: int = 16) -> None:
     second's, and so on in turn."""
     stream = np.random.default_rng(7)
     for dataset in params.run.datasets:
-        fetch.run(params, dataset)
-        problems = tables.read(tables.problems_path(dataset), tables.PROBLEMS, "")["problem_id"].to_pylist()
+        stage.run(params, dataset)
+        problems = tables.read(tables.problems_path(dataset), tables.PROBLEMS_SCHEMA, "")["problem_id"].to_pylist()
         for model in params.run.models:
             drawn = [
                 {"problem_id": name, "sample": i, "correct": bool(stream.random() < (0, 1, 0.1, 0.5)[j % 4])}
@@ -49,13 +56,13 @@ def write(params: Params, model: str, dataset: str, drawn: Sequence[dict[str, An
     completion = {"text": r"\boxed{ 7 }", "tokens": 4, "finish": "stop", "logprob": None}
     rows = [{**row, **completion} for row in drawn]
     place = tables.completions_folder(model, dataset) / "a.parquet"
-    tables.write(place, tables.table(rows, tables.COMPLETIONS), tables.COMPLETIONS)
+    tables.write(place, tables.table_from_rows(rows, tables.COMPLETIONS_SCHEMA), tables.COMPLETIONS_SCHEMA)
     verdicts = [
         {**row, "answer": "7", "answer_class": str(row["correct"]), "score": float(row["correct"]), "status": "ok"}
         for row in drawn
     ]
     place = tables.verdicts_folder(model, dataset) / "a.parquet"
-    tables.write(place, tables.table(verdicts, tables.VERDICTS), tables.VERDICTS)
+    tables.write(place, tables.table_from_rows(verdicts, tables.VERDICTS_SCHEMA), tables.VERDICTS_SCHEMA)
 
 
 def reported(params: Params) -> tuple[dict[str, Any], list[str]]:
@@ -64,12 +71,12 @@ def reported(params: Params) -> tuple[dict[str, Any], list[str]]:
     categorize.run(params)
     sentences = [*perplexity.run(params)[1], *entropy.run(params)[1]]
     report.run(params)
-    for name in TABLES:
+    for name in TABLE_CAPTIONS:
         assert (Path("reports/tables") / f"{name}.md").read_text().startswith("| ")
         assert (Path("reports/tables") / f"{name}.csv").read_text().startswith('"')
     for name in FIGURES:
         assert (Path("reports/figures") / f"{name}.svg").stat().st_size > 1000
-    assert "pass@1" in report.headline()
+    assert "pass@1" in metrics_module.format_headline()
     return json.loads(Path("reports/metrics.json").read_text())["pairs"]["rlvr"], sentences
 
 
@@ -140,7 +147,9 @@ def test_no_forward_pass_for_what_cannot_be_used(project: Params) -> None:
     """Token entropies are those of problems with enough samples alone: the ones that never stopped in time."""
     sampled(project)
     scored, _ = entropy.run(write_params(Path(), small(sample={"k": 16, "stop_after": 1})))
-    found = tables.database(project).sql("select count(*), count(distinct (model, dataset, problem_id)) from entropy")
+    found = database.open_database(project).sql(
+        "select count(*), count(distinct (model, dataset, problem_id)) from entropy"
+    )
     samples, problems = found.fetchall()[0]
     assert samples == 4 * problems
     assert scored == problems  # whose samples are all the same
@@ -171,7 +180,7 @@ def test_models_without_weights_have_everything_but_scores(full: dict[str, Any])
     """Imported completions: categories, pass@k and answer entropies, and empty tables of what only weights can say."""
     params = write_params(Path(), small(**IMPORTED))
     metrics, sentences = reported(params)
-    assert "; give `models.base" in sentences[0]
+    assert "give `models.base" in sentences[0]
     assert [s.partition(";")[0] for s in sentences] == [
         f"{model} has no weights here, so its {what} are left out"
         for what in ("perplexities", "token entropies")
@@ -182,8 +191,8 @@ def test_models_without_weights_have_everything_but_scores(full: dict[str, Any])
     assert {name: value for name, value in metrics.items() if name not in scores} == {
         name: value for name, value in full.items() if name not in scores
     }
-    assert tables.read(tables.perplexity_path("base", "chain"), tables.PERPLEXITY, "").num_rows == 0
-    assert tables.read(tables.entropy_path("rlvr", "make"), tables.ENTROPY, "").num_rows == 0
+    assert tables.read(tables.perplexity_path("base", "chain"), tables.PERPLEXITY_SCHEMA, "").num_rows == 0
+    assert tables.read(tables.entropy_path("rlvr", "make"), tables.ENTROPY_SCHEMA, "").num_rows == 0
 
 
 @pytest.mark.usefixtures("full")
@@ -203,16 +212,16 @@ def test_a_run_cut_short_is_reported(project: Params) -> None:
     metrics, sentences = reported(project)
     assert [metrics[name] for name in "PESO"] == [0, 0, 0, 0]
     assert metrics["base_pass@1"] is not None
-    assert "Nothing can be said of rlvr and base yet: none of 10 problems" in report.headline()
+    assert "No result for rlvr and base yet: none of 10 problems" in metrics_module.format_headline()
     assert len(sentences) == 4
 
 
 def test_a_problem_without_a_mass_has_its_place_on_the_map() -> None:
     row = {"k": 1024, "mass_base": None, "low_base": 0.01, "high_base": 0.25}
-    assert figures.support.place(row, "base", floor=0.5 / 1024) == pytest.approx(0.05)
+    assert support.mass_coordinate(row, "base", floor=0.5 / 1024) == pytest.approx(0.05)
     late = {"k": 1024, "mass_base": None, "low_base": 2.5e-5, "high_base": 3.6e-3}
-    assert figures.support.place(late, "base", floor=0.5 / 1024) == 1 / 1024  # seen once: not where `none seen` is
-    assert figures.support.place({**row, "mass_base": 0.0, "low_base": 0.0}, "base", floor=0.5 / 1024) == 0.5 / 1024
+    assert support.mass_coordinate(late, "base", floor=0.5 / 1024) == 1 / 1024  # seen once: not where `none seen` is
+    assert support.mass_coordinate({**row, "mass_base": 0.0, "low_base": 0.0}, "base", floor=0.5 / 1024) == 0.5 / 1024
 
 
 def test_the_report_says_how_sure_it_is(finished: Finished, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,7 +233,7 @@ def test_the_report_says_how_sure_it_is(finished: Finished, monkeypatch: pytest.
     assert metrics["half"]["k"] == 8
     assert metrics["half"]["NSCR"]["base"] == 0
     page, shown = Path("reports/index.html").read_text(), Path("reports/tables/by_domain.md").read_text()
-    for sentence in ("(no change at all): SRR", "one uniform sharpening (odds × "):
+    for sentence in ("no change at all): SRR", "uniform sharpening (odds × "):
         assert sentence in page
     assert f"{metrics['SRR']:.3f} ({ends['low']:.3f} to {ends['high']:.3f})" in shown
 
@@ -246,7 +255,7 @@ def test_columns_stand_below_each_other_whatever_the_pairs_are_called(finished: 
     found = {"rlvr": finished.metrics, "a-pair-with-quite-a-long-name": finished.metrics}
     Path("reports").mkdir()
     Path("reports/metrics.json").write_text(json.dumps({"pairs": found, "provenance": {}}))
-    table = report.headline().split("\n\n")[1].splitlines()
+    table = metrics_module.format_headline().split("\n\n")[1].splitlines()
     assert len({line.index("→") for line in table[1:]}) == 1
     assert len({len(line) for line in table}) == 1
 
@@ -264,7 +273,7 @@ def test_the_summary_is_short_and_has_no_name_twice(finished: Finished) -> None:
     assert list(summary)[:9] == ["P", "E", "S", "O", "SRR", "NDR", "NSCR", "NSCR.low", "NSCR.high"]
     assert list(summary)[9:] == [f"pass@{at}.{who}" for at in "1k" for who in ("base", "trained")]
     assert summary["pass@k.trained"] == finished.metrics["rlvr_pass@16"]
-    other = report.summary({"first": finished.metrics, "E": finished.metrics})
+    other = metrics_module.summarize_metrics({"first": finished.metrics, "E": finished.metrics})
     assert {name: other[name] for name in summary} == summary
     assert list(other)[len(summary) :] == ["E.E", "E.S", "E.NSCR"]
 
@@ -274,7 +283,7 @@ def test_where_nothing_can_be_said_of_sharpening_the_page_says_why(
 ) -> None:
     monkeypatch.chdir(stopped.folder)
     assert stopped.metrics["tilt"] == {"odds_ratio": None}
-    assert "The tilt test needs numbers of samples that were fixed before" in Path("reports/index.html").read_text()
+    assert "The sharpening test needs a number of samples that was fixed" in Path("reports/index.html").read_text()
 
 
 @pytest.mark.usefixtures("full")

@@ -1,4 +1,4 @@
-"""What runs, reads or shows more than was asked for is refused: code of models, pickles, keys, ways out of a folder."""
+"""Dangerous input is refused: code of models, pickles, keys in files and messages, paths out of the project."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from stages import models, safety, tables
-from stages import params as parameters
+from leash import tables
+from leash import weights as models
+from leash.engines.vllm_engine import decode_image
+from leash.errors import LeashError
+from leash.grading.graders import registry, types
+from leash.params import loading, security
+from leash.params.groups import Params
 from stages.cli import main
-from stages.errors import LeashError
-from stages.params import Params
-from stages.sample.vllm_engine import picture
-from stages.verify import graders
 from tests.conftest import ROOT, small, write_params
 from tests.hub import COMMIT, Hub
 
@@ -40,7 +41,7 @@ class MineForCausalLM(LlamaForCausalLM):
 
 
 class Touch:
-    """An object whose pickle, read by anyone who lets it, makes a file."""
+    """An object that creates a file when it is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -59,11 +60,11 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def weights(**about: Any) -> models.Weights:
     raw = small()
     raw["models"] |= {"base": {"path": "model", "dtype": "float64", **about}, "rlvr": {"path": "model"}}
-    return models.weights(write_params(Path.cwd(), raw), "base")
+    return models.find_weights(write_params(Path.cwd(), raw), "base")
 
 
 def with_code(model: Path, ran: Path) -> None:
-    """The same model as one that nobody but its own code can load."""
+    """Turn the model into one that only its own code can load."""
     config = json.loads((model / "config.json").read_text())
     classes = {"AutoConfig": "mine.MineConfig", "AutoModelForCausalLM": "mine.MineForCausalLM"}
     config |= {"model_type": "mine", "architectures": ["MineForCausalLM"], "auto_map": classes}
@@ -72,7 +73,7 @@ def with_code(model: Path, ran: Path) -> None:
 
 
 def with_pickle(model: Path, content: Any = None) -> None:
-    """The same model with its weights in a pickle alone."""
+    """Turn the model into one with weights in a pickle only."""
     import torch
     from safetensors.torch import load_file
 
@@ -87,46 +88,46 @@ def refused(load: Callable[[], object]) -> str:
     return str(error.value)
 
 
-def test_code_that_comes_with_a_model_runs_only_where_that_model_is_allowed_to(
+def test_code_that_comes_with_a_model_runs_only_if_that_model_allows_it(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran = tmp_path / "ran"
     with_code(model, ran)
     monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
-    monkeypatch.setattr("builtins.input", lambda *_: "y")  # nobody is asked, so that nobody can say yes by accident
-    assert "`models.base.trust_remote_code: true`" in refused(lambda: models.load(weights()))
+    monkeypatch.setattr("builtins.input", lambda *_: "y")  # transformers must not ask: a user could agree by accident
+    with pytest.raises(models.UntrustedCodeError, match=r"`models\.base\.trust_remote_code: true`"):
+        models.load_model(weights())
     models.load_tokenizer(weights())
     assert not ran.exists()
     trusted = weights(trust_remote_code=True)
-    assert type(models.load(trusted)[0]).__name__ == "MineForCausalLM"
+    assert type(models.load_model(trusted)[0]).__name__ == "MineForCausalLM"
     assert ran.exists()
-    assert not models.weights(parameters.load(), "rlvr").trust_remote_code
-    assert trusted.identity != weights().identity  # samples by other code are other samples
+    assert not models.find_weights(loading.load(), "rlvr").trust_remote_code
+    assert trusted.identity != weights().identity  # other code means other samples
 
 
-def test_weights_in_a_pickle_are_refused_unless_named(model: Path) -> None:
-    ours = models.load(weights())[0].state_dict()
+def test_weights_in_a_pickle_are_refused_unless_allowed(model: Path) -> None:
+    ours = models.load_model(weights())[0].state_dict()
     with_pickle(model)
-    sentence = refused(weights)
-    assert "are pickles (.bin, .pt, .pth)" in sentence
-    assert "`models.base.pickle: true`" in sentence
-    theirs = models.load(weights(pickle=True))[0].state_dict()
+    with pytest.raises(models.PickledWeightsError, match=r"`models\.base\.pickle: true`") as error:
+        weights()
+    assert (error.value.model, error.value.source) == ("base", str(model))
+    theirs = models.load_model(weights(pickle=True))[0].state_dict()
     assert ours.keys() == theirs.keys()
     assert all(bool((ours[name] == theirs[name]).all()) for name in ours)
 
 
-def test_safetensors_are_read_even_where_a_pickle_is_allowed(model: Path, tmp_path: Path) -> None:
+def test_safetensors_are_preferred_even_if_pickles_are_allowed(model: Path, tmp_path: Path) -> None:
     (model / "pytorch_model.bin").write_bytes(pickle.dumps(Touch(tmp_path / "ran")))
-    models.load(weights(pickle=True))
-    models.load(weights())
+    models.load_model(weights(pickle=True))
+    models.load_model(weights())
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_pickle_that_would_run_something_is_refused_even_where_pickles_are_allowed(
-    model: Path, tmp_path: Path
-) -> None:
+def test_a_pickle_that_runs_code_is_refused_even_if_pickles_are_allowed(model: Path, tmp_path: Path) -> None:
     with_pickle(model, Touch(tmp_path / "ran"))
-    assert "can't be loaded" in refused(lambda: models.load(weights(pickle=True)))
+    with pytest.raises(models.ModelLoadError, match="could run code"):
+        models.load_model(weights(pickle=True))
     assert not (tmp_path / "ran").exists()
 
 
@@ -144,17 +145,18 @@ def hub(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
         yield server
 
 
-def test_a_pickle_on_the_hub_is_refused_and_nobody_is_asked_to_convert_it(hub: Hub) -> None:
-    held = models.Weights("base", "lab/pickled", "main", "float32")
-    assert "`models.base.pickle: true`" in refused(lambda: models.load(held))
+def test_a_pickle_on_the_hub_is_refused_and_no_conversion_is_requested(hub: Hub) -> None:
+    on_hub = models.Weights("base", "lab/pickled", "main", "float32")
+    with pytest.raises(models.PickledWeightsError):
+        models.load_model(on_hub)
     pickled = f"GET /lab/pickled/resolve/{COMMIT}/pytorch_model.bin"
     assert pickled not in hub.asked
-    models.load(replace(held, pickle=True))
-    for thread in threading.enumerate():  # where the package asks for a conversion
+    models.load_model(replace(on_hub, pickle=True))
+    for thread in threading.enumerate():  # in which transformers would request a conversion
         if "conversion" in thread.name:
             thread.join()
     assert pickled in hub.asked
-    assert "GET /api/models/lab/pickled" not in hub.asked  # the first thing it would ask
+    assert "GET /api/models/lab/pickled" not in hub.asked  # its first request
 
 
 CHEATS = [
@@ -172,9 +174,9 @@ def test_an_answer_is_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     monkeypatch.chdir(tmp_path)
     meta = {"numbers": [1, 2], "choices": ["1", "2"]}
     try:
-        graded = graders.graded(graders.Asked("p", answer, ("7",), meta, grader))
+        graded = registry.grade_request(types.GradeRequest("p", answer, ("7",), meta, grader))
     except ValueError:  # which the pool makes the status `error`
-        graded = graders.unscored(answer, "error")
+        graded = types.unscored_grade(answer, "error")
     assert not graded["correct"]
     assert not list(tmp_path.iterdir())
 
@@ -185,22 +187,26 @@ def test_a_function_that_only_a_table_names_is_not_imported(command: str) -> Non
     Path("mine.py").write_text("open('ran', 'w')\ndef score(answer, gold, meta): return 1.0\n")
     CliRunner().invoke(main, ["fetch", "chain"])
     path = tables.problems_path("chain")
-    rows = tables.read(path, tables.PROBLEMS, "").to_pylist()
-    tables.write(path, tables.table([row | {"grader": "mine:score"} for row in rows], tables.PROBLEMS), tables.PROBLEMS)
+    rows = tables.read(path, tables.PROBLEMS_SCHEMA, "").to_pylist()
+    tables.write(
+        path,
+        tables.table_from_rows([row | {"grader": "mine:score"} for row in rows], tables.PROBLEMS_SCHEMA),
+        tables.PROBLEMS_SCHEMA,
+    )
     result = CliRunner().invoke(main, [command, "base", "chain"])
     assert result.exit_code == 2
     assert "graded by mine:score, a function that params.yaml does not name" in result.stderr
     assert not Path("ran").exists()
     named = write_params(Path.cwd(), with_changed("datasets", "chain", grader="mine:score"))
-    safety.refuse_strange_graders(named, "chain", ["mine:score"])
+    security.refuse_unlisted_graders(named, "chain", ["mine:score"])
 
 
 def test_an_image_that_would_fill_the_memory_is_refused() -> None:
     size = struct.pack(">IIBBBBB", 100_000, 100_000, 8, 2, 0, 0, 0)
     head = b"IHDR" + size
     bomb = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", len(size)) + head + struct.pack(">I", zlib.crc32(head))
-    with pytest.raises(ValueError, match="larger than any screen"):
-        picture(bomb)
+    with pytest.raises(ValueError, match="too large"):
+        decode_image(bomb)
 
 
 DANGEROUS = {
@@ -215,13 +221,15 @@ DANGEROUS = {
     "torch.load",
 }
 UNPACKS = ("extractall", "unpack_archive")
-MAY: dict[str, set[str]] = {"verify/sandbox/inside.py": {"exec", "compile"}}
+MAY: dict[str, set[str]] = {"leash/grading/sandbox/inside.py": {"exec", "compile"}}
 
 
-@pytest.mark.parametrize("file", sorted((ROOT / "stages").rglob("*.py")), ids=lambda file: file.stem)
-def test_no_room_runs_or_unpacks_what_it_was_given(file: Path) -> None:
-    """By the calls in its code: the sandbox alone runs programs, and archives are not unpacked."""
-    name = str(file.relative_to(ROOT / "stages"))
+@pytest.mark.parametrize(
+    "file", sorted([*(ROOT / "leash").rglob("*.py"), *(ROOT / "stages").rglob("*.py")]), ids=lambda file: file.stem
+)
+def test_no_module_runs_or_unpacks_what_it_was_given(file: Path) -> None:
+    """Judged by the calls in its code: only the sandbox runs programs, and archives are not unpacked."""
+    name = str(file.relative_to(ROOT))
     called = {_called(node.func) for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)}
     found = {call for call in called if call in DANGEROUS or call.endswith(UNPACKS)}
     assert found <= MAY.get(name, set())
@@ -293,7 +301,7 @@ def test_usual_names_are_taken(tmp_path: Path, name: str) -> None:
         (["verify", "base", "../x"], "There is no data set ../x in params.yaml"),
         (["sample", "base", "../x"], "There is no data set ../x in params.yaml"),
         (["sample", "../x", "chain", "--resample"], "There is no model ../x in params.yaml"),
-        (["import", "x.jsonl", "--model", "a..b", "--dataset", "d"], "--model a..b can't be a name"),
+        (["import", "x.jsonl", "--model", "a..b", "--dataset", "d"], "--model a..b is not a valid name"),
     ],
 )
 def test_commands_take_names_and_no_paths(command: list[str], sentence: str) -> None:
@@ -344,17 +352,17 @@ def test_usual_addresses_are_taken(tmp_path: Path) -> None:
 def test_a_key_anywhere_in_the_file_is_not_shown(tmp_path: Path, text: str) -> None:
     file = tmp_path / "params.yaml"
     file.write_text(text)
-    assert KEY not in refused(lambda: parameters.load(file))
+    assert KEY not in refused(lambda: loading.load(file))
 
 
 def test_what_looks_like_a_key_is_masked_and_words_are_not() -> None:
-    assert safety.masked(f"it says {KEY}, twice: {KEY}") == "it says …, twice: …"
+    assert security.mask_keys(f"it says {KEY}, twice: {KEY}") == "it says …, twice: …"
     words = "desk-top skill-assessment OPENAI_API_KEY token_entropy Qwen2.5-Math-7B 0123456789abcdef ABCDEFGHIJKLMNOPQR"
-    assert safety.masked(words) == words
+    assert security.mask_keys(words) == words
 
 
 def test_the_papers_and_the_embedded_setup_are_safe() -> None:
     for name in ("params.yaml", "params.paper.yaml"):
-        params: Params = parameters.load(ROOT / name)
-        assert safety.complaints(params) == []
+        params: Params = loading.load(ROOT / name)
+        assert security.complaints(params) == []
         assert not [m for m in params.models.values() if m.trust_remote_code or m.pickle]

@@ -1,4 +1,4 @@
-"""The sample stage: what is asked, what is drawn, when it stops, and which old samples it refuses to count."""
+"""The sample stage: prompts, which samples are drawn, when it stops, and which old samples it refuses to mix in."""
 
 from __future__ import annotations
 
@@ -12,35 +12,39 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from stages import disk, fetch, models, sample, tables, verify
+from leash import atomic_io, errors, tables, weights
+from leash.engines import selection
+from leash.engines.protocol import Completion
+from leash.errors import LeashError, NotInstalledError
+from leash.ledger import Ledger
+from leash.params.groups import Params
+from leash.problems import load_problems
+from leash.sampling import sampler
+from leash.sampling.duplicate_samples import LONG_TEXT_TOKENS, find_repeat_warning, format_repeat_warning
 from stages.cli import main
-from stages.errors import LeashError
-from stages.params import Params
-from stages.sample import engines
-from stages.sample.engine import Completion
-from stages.sample.ledger import Ledger
-from stages.sample.repeats import LONG, repeated, repetition
+from stages.fetch import stage
+from stages.sample import stage as sample
 from tests.conftest import small, write_params
 
 COMPLETIONS = tables.completions_folder("base", "chain")
 
 
-def called(*arguments: str) -> Result:
+def invoke(*arguments: str) -> Result:
     return CliRunner().invoke(main, arguments)
 
 
-def refused(*arguments: str) -> str:
-    result = called(*arguments)
+def invoke_refused(*arguments: str) -> str:
+    result = invoke(*arguments)
     assert result.exit_code == 2
     assert "Traceback" not in result.output
     assert result.stderr.count("\n") == 1
     return result.stderr
 
 
-def adapted(
+def write_small_params(
     model: dict[str, Any] | None = None, dataset: dict[str, Any] | None = None, **changes: dict[str, Any]
 ) -> Params:
-    """Small parameters in this folder, with another base model or chain data set."""
+    """Write small parameters into this folder, with changes to the base model or the chain data set."""
     raw = small(**changes)
     raw["models"]["base"] |= model or {}
     raw["datasets"]["chain"] |= dataset or {}
@@ -48,7 +52,9 @@ def adapted(
 
 
 def rows(folder: Path = COMPLETIONS) -> list[dict[str, Any]]:
-    found = [row for shard in tables.shards(folder) for row in tables.read(shard, tables.COMPLETIONS, "").to_pylist()]
+    found = [
+        row for shard in tables.shards(folder) for row in tables.read(shard, tables.COMPLETIONS_SCHEMA, "").to_pylist()
+    ]
     return sorted(found, key=lambda row: (row["problem_id"], row["sample"]))
 
 
@@ -57,17 +63,17 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def questions(dataset: str = "chain") -> list[str]:
-    return [str(row["question"]) for row in verify.problems_of(dataset).values()]
+    return [str(row["question"]) for row in load_problems(dataset).values()]
 
 
-ASKING = {"system": "Be brief.", "instruction": "Answer in a box."}
+PROMPT_OPTIONS = {"system": "Be brief.", "instruction": "Answer in a box."}
 
 
 @pytest.mark.usefixtures("project")
-def test_show_prompt_prints_what_the_model_reads_and_writes_nothing() -> None:
-    fetch.run(adapted(ASKING), "chain")
+def test_show_prompt_prints_the_prompt_and_writes_nothing() -> None:
+    stage.run(write_small_params(PROMPT_OPTIONS), "chain")
     before = files(Path())
-    shown = called("sample", "base", "chain", "--show-prompt")
+    shown = invoke("sample", "base", "chain", "--show-prompt")
     assert shown.exit_code == 0
     assert shown.output == f"Be brief.\n\n{questions()[0]}\n\nAnswer in a box.\n"
     assert files(Path()) == before
@@ -75,10 +81,10 @@ def test_show_prompt_prints_what_the_model_reads_and_writes_nothing() -> None:
 
 
 @pytest.mark.usefixtures("project")
-def test_show_prompt_prints_the_messages_that_a_server_is_sent() -> None:
-    fetch.run(adapted({"engine": "openai", "served": "tiny", "chat": True}, ASKING), "chain")
+def test_show_prompt_prints_the_messages_for_a_server() -> None:
+    stage.run(write_small_params({"engine": "openai", "served": "tiny", "chat": True}, PROMPT_OPTIONS), "chain")
     before = files(Path())
-    shown = called("sample", "base", "chain", "--show-prompt")
+    shown = invoke("sample", "base", "chain", "--show-prompt")
     assert json.loads(shown.output) == [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": f"{questions()[0]}\n\nAnswer in a box."},
@@ -87,11 +93,9 @@ def test_show_prompt_prints_the_messages_that_a_server_is_sent() -> None:
 
 
 @pytest.mark.usefixtures("project")
-def test_show_prompt_says_that_a_template_is_missing() -> None:
-    fetch.run(adapted({"chat": True}), "chain")
-    assert "has no chat template; ask in plain text with `chat: false`" in refused(
-        "sample", "base", "chain", "--show-prompt"
-    )
+def test_show_prompt_reports_a_missing_chat_template() -> None:
+    stage.run(write_small_params({"chat": True}), "chain")
+    assert "`chat: false`" in invoke_refused("sample", "base", "chain", "--show-prompt")
 
 
 @pytest.mark.parametrize(
@@ -103,90 +107,87 @@ def test_show_prompt_says_that_a_template_is_missing() -> None:
         ("instruction", {"instruction": "Answer in a box."}, {}),
     ],
 )
-def test_another_kind_of_sample_is_refused_by_name_and_replaced_when_asked_to(
+def test_a_changed_setting_is_named_and_resample_replaces_the_samples(
     project: Params, field: str, model: dict[str, Any], decoding: dict[str, Any]
 ) -> None:
-    fetch.run(project, "chain")
-    assert called("sample", "base", "chain").exit_code == 0
+    stage.run(project, "chain")
+    assert invoke("sample", "base", "chain").exit_code == 0
     before = files(COMPLETIONS)
 
-    adapted(model, sample=decoding)
-    assert refused("sample", "base", "chain") == (
-        f"leash: {COMPLETIONS} holds samples made with another {field}; keep them by undoing that change, or replace "
-        f"them with `leash sample base chain --resample`.\n"
-    )
+    write_small_params(model, sample=decoding)
+    message = invoke_refused("sample", "base", "chain")
+    assert f"{COMPLETIONS} holds samples made with another {field};" in message
+    assert "`leash sample base chain --resample`" in message
     assert files(COMPLETIONS) == before
 
-    again = called("sample", "base", "chain", "--resample")
+    again = invoke("sample", "base", "chain", "--resample")
     assert again.output.startswith("base on chain: 64 completions drawn.")
     assert len(rows()) == 64
     assert not set(files(COMPLETIONS)) - {"manifest.json"} & set(before)
-    assert "0 completions drawn" in called("sample", "base", "chain").output
+    assert "0 completions drawn" in invoke("sample", "base", "chain").output
 
-    adapted()
-    assert f"another {field};" in refused("sample", "base", "chain")
+    write_small_params()
+    assert f"another {field};" in invoke_refused("sample", "base", "chain")
 
 
-def test_another_problem_text_is_refused_by_the_problems_name(project: Params) -> None:
-    fetch.run(project, "chain")
+def test_a_changed_problem_text_is_refused_and_the_problem_is_named(project: Params) -> None:
+    stage.run(project, "chain")
     sample.run(project, "base", "chain")
     before = files(COMPLETIONS)
     path = tables.problems_path("chain")
-    problems = tables.read(path, tables.PROBLEMS, "").to_pylist()
+    problems = tables.read(path, tables.PROBLEMS_SCHEMA, "").to_pylist()
     problems[2]["question"] = "compute 1 + 1 :"
-    tables.write(path, tables.table(problems, tables.PROBLEMS), tables.PROBLEMS)
-    assert f"another text of the problem {problems[2]['problem_id']};" in refused("sample", "base", "chain")
+    tables.write(path, tables.table_from_rows(problems, tables.PROBLEMS_SCHEMA), tables.PROBLEMS_SCHEMA)
+    assert f"another text of the problem {problems[2]['problem_id']};" in invoke_refused("sample", "base", "chain")
     assert files(COMPLETIONS) == before
-    assert called("sample", "base", "chain", "--resample").exit_code == 0
+    assert invoke("sample", "base", "chain", "--resample").exit_code == 0
     assert len(rows()) == 64
 
 
-def test_a_model_that_can_not_be_loaded_is_one_sentence(project: Params) -> None:
-    fetch.run(project, "chain")
+def test_a_model_that_cannot_be_loaded_is_a_one_line_error(project: Params) -> None:
+    stage.run(project, "chain")
     shutil.copytree("models/embedded/base", "broken")
     Path("broken/model.safetensors").write_bytes(b"cut off")
-    adapted({"path": "broken"})
-    sentence = refused("sample", "base", "chain")
-    assert sentence.startswith("leash: The model base (")
-    assert "can't be loaded: " in sentence
+    write_small_params({"path": "broken"})
+    assert invoke_refused("sample", "base", "chain").startswith("leash: The model base (")
 
 
-def test_a_model_whose_loading_fails_without_a_word_is_one_sentence(
-    project: Params, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_load_error_without_a_message_shows_its_class(project: Params, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(*_: object, **__: object) -> None:
         raise RuntimeError
 
     monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", failing)
-    with pytest.raises(LeashError, match=r"can't be loaded: RuntimeError\.$"):
-        models.load_tokenizer(models.weights(project, "base"))
+    with pytest.raises(weights.ModelLoadError, match=r": RuntimeError\.$"):
+        weights.load_tokenizer(weights.find_weights(project, "base"))
 
 
 @pytest.fixture
 def paid(project: Params, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The chain data set, as if its grader cost money."""
-    fetch.run(project, "chain")
-    monkeypatch.setattr("stages.verify.graders.exact.PAID", True, raising=False)
+    """The chain data set with a grader that costs money."""
+    stage.run(project, "chain")
+    monkeypatch.setattr("leash.grading.graders.exact.PAID", True, raising=False)
 
 
 @pytest.mark.usefixtures("paid")
-def test_a_paid_grader_is_not_called_while_sampling_unless_asked_for() -> None:
-    adapted(sample={"stop_after": 1})
-    sentence = refused("sample", "base", "chain")
-    assert "the grader exact costs money; allow that with `sample.paid_graders: true`" in sentence
+def test_a_paid_grader_runs_while_sampling_only_if_allowed() -> None:
+    write_small_params(sample={"stop_after": 1})
+    assert "`sample.paid_graders: true`" in invoke_refused("sample", "base", "chain")
+    with pytest.raises(sampler.PaidGraderError) as error:
+        sample.run(write_small_params(sample={"stop_after": 1}), "base", "chain")
+    assert (error.value.dataset, error.value.grader) == ("chain", "exact")
     assert not COMPLETIONS.exists()
 
-    drawn = sample.run(adapted(sample={"stop_after": 1, "paid_graders": True}), "base", "chain")
+    drawn = sample.run(write_small_params(sample={"stop_after": 1, "paid_graders": True}), "base", "chain")
     assert drawn.hits > 0
     assert drawn.samples < 64
 
 
 @pytest.mark.usefixtures("paid")
-def test_a_paid_grader_counts_no_hits_where_nothing_stops(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = sample.run(adapted(), "base", "chain")
+def test_a_paid_grader_counts_no_hits_with_a_fixed_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = sample.run(write_small_params(), "base", "chain")
     assert (drawn.samples, drawn.hits) == (64, 0)
-    monkeypatch.setattr("stages.verify.graders.exact.PAID", False)
-    again = sample.run(adapted(), "base", "chain", resample=True)
+    monkeypatch.setattr("leash.grading.graders.exact.PAID", False)
+    again = sample.run(write_small_params(), "base", "chain", resample=True)
     assert again.samples == 64
     assert again.hits > 0
 
@@ -204,14 +205,14 @@ def test_an_adaptive_run_draws_a_prefix_of_what_the_full_run_draws(
 
     def sampled(processes: int = 2, **settings: Any) -> list[dict[str, Any]]:
         run = {"models": ["base", "rlvr"], "pairs": ["rlvr"], "processes": processes}
-        params = adapted(run=run, sample={"k": 32, "batch": 16, "engine": "torch", **settings})
-        fetch.run(params, "chain")
+        params = write_small_params(run=run, sample={"k": 32, "batch": 16, "engine": "torch", **settings})
+        stage.run(params, "chain")
         before = len(rows())
         assert sample.run(params, "base", "chain").samples == len(rows()) - before
         return rows()
 
     def numbers(found: list[dict[str, Any]]) -> dict[str, list[int]]:
-        return {p: [row["sample"] for row in found if row["problem_id"] == p] for p in verify.problems_of("chain")}
+        return {p: [row["sample"] for row in found if row["problem_id"] == p] for p in load_problems("chain")}
 
     full = sampled()
     assert set(map(len, numbers(full).values())) == {32}
@@ -236,17 +237,17 @@ def test_an_adaptive_run_draws_a_prefix_of_what_the_full_run_draws(
 HARD = {"levels": [7, 8], "per_level": 1}
 
 
-def planted(params: Params, completions: Sequence[Completion]) -> None:
+def write_samples(params: Params, completions: Sequence[Completion]) -> None:
     with closing(Ledger(COMPLETIONS)) as ledger:
-        problems = verify.problems_of("chain")
-        asked = {problem: disk.hash_of(str(row["question"])) for problem, row in problems.items()}
-        ledger.open(sample.fingerprint(params, "base", "chain"), asked, again="leash sample")
+        problems = load_problems("chain")
+        asked = {problem: atomic_io.hash_of(str(row["question"])) for problem, row in problems.items()}
+        ledger.open(sampler.fingerprint(params, "base", "chain"), asked, again="leash sample")
         ledger.add(completions)
         ledger.settle()
 
 
-def copied(problem: str, numbers: int) -> list[Completion]:
-    """A problem's samples once more, under the numbers that follow."""
+def repeat_samples(problem: str, numbers: int) -> list[Completion]:
+    """The first samples of a problem again, with the numbers that follow."""
     return [
         Completion(**row | {"sample": row["sample"] + numbers})
         for row in rows()
@@ -255,102 +256,103 @@ def copied(problem: str, numbers: int) -> list[Completion]:
 
 
 @pytest.mark.usefixtures("project")
-def test_a_seed_used_twice_is_warned_of_and_real_samples_are_not() -> None:
-    params = adapted(dataset=HARD, sample={"k": 512, "batch": 256})
-    fetch.run(params, "chain")
-    said = called("sample", "base", "chain")
-    assert said.output == "base on chain: 1,024 completions drawn.\n"
-    assert repeated(params, "base", "chain") is None
+def test_a_seed_used_twice_gives_a_warning_and_real_samples_do_not() -> None:
+    params = write_small_params(dataset=HARD, sample={"k": 512, "batch": 256})
+    stage.run(params, "chain")
+    result = invoke("sample", "base", "chain")
+    assert result.output == "base on chain: 1,024 completions drawn.\n"
+    assert find_repeat_warning(params, "base", "chain") is None
 
-    worst, other = verify.problems_of("chain")
+    worst, other = load_problems("chain")
     kept = [Completion(**row) for row in rows() if row["problem_id"] == other or row["sample"] < 256]
-    faulty = [*kept, *copied(worst, 256)]
+    faulty = [*kept, *repeat_samples(worst, 256)]
     shutil.rmtree(COMPLETIONS)
-    planted(params, faulty)
-    warning = repeated(params, "base", "chain") or ""
+    write_samples(params, faulty)
+    warning = find_repeat_warning(params, "base", "chain") or ""
     assert warning.startswith("base on chain: ")
     assert "pairs of samples have the same text where their own probabilities imply about" in warning
-    assert f"most in problem {worst};" in warning
+    assert f"most in problem {worst}." in warning
     greedy = params.model_copy(update={"sample": params.sample.model_copy(update={"temperature": 0.0})})
-    assert repeated(greedy, "base", "chain") is None
+    assert find_repeat_warning(greedy, "base", "chain") is None
 
 
 @pytest.mark.usefixtures("project")
-def test_a_warning_goes_to_the_terminal_of_the_run_that_draws() -> None:
-    adapted(dataset=HARD, sample={"k": 256, "batch": 256})
-    called("fetch", "chain")
-    called("sample", "base", "chain")
-    params = adapted(dataset=HARD, sample={"k": 513, "batch": 256})
-    worst, other = verify.problems_of("chain")
-    planted(params, [*copied(worst, 256), *copied(other, 256)])
-    said = called("sample", "base", "chain")
-    assert said.stdout == "base on chain: 2 completions drawn.\n"
-    assert said.stderr.startswith("Warning: base on chain: ")
-    assert said.exit_code == 0
+def test_the_warning_is_printed_by_the_run_that_draws() -> None:
+    write_small_params(dataset=HARD, sample={"k": 256, "batch": 256})
+    invoke("fetch", "chain")
+    invoke("sample", "base", "chain")
+    params = write_small_params(dataset=HARD, sample={"k": 513, "batch": 256})
+    worst, other = load_problems("chain")
+    write_samples(params, [*repeat_samples(worst, 256), *repeat_samples(other, 256)])
+    result = invoke("sample", "base", "chain")
+    assert result.stdout == "base on chain: 2 completions drawn.\n"
+    assert result.stderr.startswith("Warning: base on chain: ")
+    assert result.exit_code == 0
 
 
-def test_a_model_that_the_run_does_not_name_is_sampled_too(project: Params) -> None:
-    fetch.run(project, "chain")
-    said = called("sample", "sft", "chain")
-    assert (said.exit_code, said.output) == (0, "sft on chain: 64 completions drawn.\n")
+def test_a_model_that_is_not_in_the_run_can_be_sampled(project: Params) -> None:
+    stage.run(project, "chain")
+    result = invoke("sample", "sft", "chain")
+    assert (result.exit_code, result.output) == (0, "sft on chain: 64 completions drawn.\n")
 
 
 @pytest.mark.usefixtures("project")
-@pytest.mark.parametrize(("length", "warned"), [(LONG, True), (LONG - 1, False)])
-def test_tempered_texts_are_the_same_by_accident_only_where_they_are_short(length: int, warned: bool) -> None:
-    params = adapted(dataset=HARD, sample={"k": 16, "temperature": 0.6})
-    fetch.run(params, "chain")
-    worst, other = verify.problems_of("chain")
+@pytest.mark.parametrize(("length", "warned"), [(LONG_TEXT_TOKENS, True), (LONG_TEXT_TOKENS - 1, False)])
+def test_tempered_samples_may_repeat_short_texts_only(length: int, warned: bool) -> None:
+    params = write_small_params(dataset=HARD, sample={"k": 16, "temperature": 0.6})
+    stage.run(params, "chain")
+    worst, other = load_problems("chain")
     same = [Completion(worst, i, f"text {i % 8}", length, "stop", -500.0) for i in range(16)]
-    planted(params, [*same, *(Completion(other, i, f"text {i}", length, "stop", -500.0) for i in range(16))])
-    warning = repeated(params, "base", "chain") or ""
+    write_samples(params, [*same, *(Completion(other, i, f"text {i}", length, "stop", -500.0) for i in range(16))])
+    warning = find_repeat_warning(params, "base", "chain") or ""
     assert ("8 pairs of samples have the same text though they are long" in warning) is warned
-    assert (f"most in problem {worst};" in warning) is warned
+    assert (f"most in problem {worst}." in warning) is warned
 
 
 @pytest.mark.parametrize(
     ("pairs", "implied", "warned"), [(6, 0.0, False), (7, 0.0, True), (204, 100.0, False), (205, 100.0, True)]
 )
-def test_more_pairs_than_chance_gives_are_no_accident(pairs: int, implied: float, warned: bool) -> None:
-    said = repetition("m", "d", pairs=pairs, implied=implied, worst="p", exact=True)
-    assert (said is not None) is warned
+def test_more_equal_pairs_than_chance_gives_are_warned_of(pairs: int, implied: float, warned: bool) -> None:
+    result = format_repeat_warning("m", "d", pairs=pairs, implied=implied, worst="p", exact=True)
+    assert (result is not None) is warned
 
 
-def installed(monkeypatch: pytest.MonkeyPatch, *names: str, gpu: bool = False) -> None:
-    monkeypatch.setattr(engines, "find_spec", lambda name: name if name in names else None)
-    monkeypatch.setattr(engines, "has_gpu", lambda: gpu)
+def pretend_installed(monkeypatch: pytest.MonkeyPatch, *names: str, gpu: bool = False) -> None:
+    monkeypatch.setattr(selection, "find_spec", lambda name: name if name in names else None)
+    monkeypatch.setattr(selection, "has_gpu", lambda: gpu)
 
 
 @pytest.mark.parametrize(
     ("names", "gpu", "engine"),
     [((), False, "torch"), ((), True, "torch"), (("vllm",), False, "torch"), (("vllm",), True, "vllm")],
 )
-def test_auto_is_vllm_where_it_and_a_gpu_are_there(
+def test_auto_is_vllm_if_it_is_installed_and_there_is_a_gpu(
     project: Params, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], gpu: bool, engine: str
 ) -> None:
-    installed(monkeypatch, *names, gpu=gpu)
+    pretend_installed(monkeypatch, *names, gpu=gpu)
     auto = project.model_copy(update={"sample": project.sample.model_copy(update={"engine": "auto"})})
-    assert engines.chosen(auto, "base") == engine
+    assert selection.choose_engine(auto, "base") == engine
 
 
 @pytest.mark.usefixtures("project")
-def test_the_models_engine_goes_before_the_runs() -> None:
-    params = adapted({"engine": "torch"}, sample={"engine": "vllm"})
-    assert engines.chosen(params, "base") == "torch"
-    assert engines.chosen(params, "rlvr") == "vllm"
-    assert engines.kind_of(params, "base").label.startswith("torch ")
+def test_the_models_engine_overrides_that_of_the_run() -> None:
+    params = write_small_params({"engine": "torch"}, sample={"engine": "vllm"})
+    assert selection.choose_engine(params, "base") == "torch"
+    assert selection.choose_engine(params, "rlvr") == "vllm"
+    assert selection.build_engine_spec(params, "base").label.startswith("torch ")
 
 
-def test_an_unknown_model_is_a_sentence(project: Params) -> None:
-    with pytest.raises(LeashError, match=r"^There is no model ghost in params\.yaml; its models are base, rlvr, "):
-        engines.chosen(project, "ghost")
+def test_an_unknown_model_is_refused(project: Params) -> None:
+    with pytest.raises(LeashError, match="ghost"):
+        selection.choose_engine(project, "ghost")
 
 
 @pytest.mark.usefixtures("project")
 def test_vllm_has_no_float64(monkeypatch: pytest.MonkeyPatch) -> None:
-    installed(monkeypatch, "vllm")
-    with pytest.raises(LeashError, match=r"^`models\.base\.dtype` is float64, .*; set it to float32 or bfloat16\.$"):
-        engines.kind_of(adapted({"engine": "vllm"}), "base")
+    pretend_installed(monkeypatch, "vllm")
+    with pytest.raises(errors.UnsupportedDtypeError) as error:
+        selection.build_engine_spec(write_small_params({"engine": "vllm"}), "base")
+    assert (error.value.model, error.value.dtype) == ("base", "float64")
 
 
 INSTALL = {
@@ -361,27 +363,27 @@ INSTALL = {
 
 @pytest.mark.usefixtures("project")
 @pytest.mark.parametrize("engine", ["vllm", "openai"])
-def test_an_engine_that_is_not_installed_is_a_sentence(monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
-    installed(monkeypatch)
-    params = adapted({"engine": engine, "dtype": "float32"})
-    fetch.run(params, "chain")
-    assert refused("sample", "base", "chain") == (
-        f"leash: The engine {engine} is not installed; install it with {INSTALL[engine]}, or set `sample.engine` to "
-        f"another.\n"
-    )
+def test_a_missing_engine_is_an_error_with_the_install_command(monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
+    pretend_installed(monkeypatch)
+    params = write_small_params({"engine": engine, "dtype": "float32"})
+    stage.run(params, "chain")
+    with pytest.raises(NotInstalledError) as error:
+        sample.run(params, "base", "chain")
+    assert error.value.install == INSTALL[engine]
+    assert "`sample.engine`" in invoke_refused("sample", "base", "chain")
     assert not COMPLETIONS.exists()
 
 
-def test_a_start_that_failed_does_not_bind_the_next_try_to_its_dtype(project: Params) -> None:
+def test_after_a_failed_start_another_dtype_can_be_used(project: Params) -> None:
     shutil.copytree("models/embedded/base", "mine")
-    weights = Path("mine/model.safetensors")
-    whole = weights.read_bytes()
-    fetch.run(project, "chain")
-    weights.write_bytes(whole[:100])
-    adapted(model={"path": "mine", "dtype": "float64"})
-    assert "can't be loaded" in refused("sample", "base", "chain")
-    weights.write_bytes(whole)
-    adapted(model={"path": "mine", "dtype": "float32"})
-    assert called("sample", "base", "chain").exit_code == 0
+    file = Path("mine/model.safetensors")
+    intact = file.read_bytes()
+    stage.run(project, "chain")
+    file.write_bytes(intact[:100])
+    write_small_params(model={"path": "mine", "dtype": "float64"})
+    invoke_refused("sample", "base", "chain")
+    file.write_bytes(intact)
+    write_small_params(model={"path": "mine", "dtype": "float32"})
+    assert invoke("sample", "base", "chain").exit_code == 0
     assert json.loads((COMPLETIONS / "manifest.json").read_text())["fingerprint"]["dtype"] == "float32"
     assert len(rows()) == 4 * 16

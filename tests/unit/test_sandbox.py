@@ -1,7 +1,8 @@
-"""The sandbox for programs: hostile ones neither pass nor get out, and where there is none, nothing runs."""
+"""The sandbox: hostile programs neither pass nor escape, and without a sandbox nothing runs."""
 
 from __future__ import annotations
 
+import ast
 import os
 import select
 import socket
@@ -13,42 +14,38 @@ from pathlib import Path
 
 import pytest
 
-from stages.errors import LeashError
-from stages.params import Code
-from stages.verify import graders, sandbox
-from stages.verify.graders import code
-from stages.verify.sandbox import inside
+from leash.grading.graders import code, registry
+from leash.grading.sandbox import inside, sandbox
+from leash.params.groups import Code
 from tests.conftest import ROOT
 from tests.unit.attacks import CALLED, HOSTILE, programs
 from tests.unit.test_code import ADD, SHIFT, SHIFTS, SMALL, SUMS, needs_sandbox, stdin
 
 HOST = "127.0.0.1"
 
-WIN = "print(42)"
-
 
 @pytest.fixture
 def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
-    """What a program could harm or steal, by its name in the table; afterwards, that all of it is as it was and that no
-    process is left."""
-    sentinel, mark, words = tmp_path / "sentinel", f"mark={uuid.uuid4()}", sandbox._words
+    """Things that a program could harm or steal, by their @NAME@ in attacks.py. Afterwards, check that all of them are
+    unchanged and that no process is left."""
+    sentinel, mark, limit_arguments = tmp_path / "sentinel", f"mark={uuid.uuid4()}", sandbox._limit_arguments
     sentinel.write_text("untouched")
     monkeypatch.setenv("LEASH_CANARY", "secret")
-    monkeypatch.setattr(sandbox, "_words", lambda limits: [*words(limits), mark])
-    monkeypatch.setattr(sandbox, "PATIENCE", 1)
-    monkeypatch.setattr(sandbox, "START", 2)
-    with socket.create_server((HOST, 0)) as server, socket.socket(socket.AF_UNIX) as named:
+    monkeypatch.setattr(sandbox, "_limit_arguments", lambda limits: [*limit_arguments(limits), mark])
+    monkeypatch.setattr(sandbox, "WALL_S_PER_CPU_S", 1)
+    monkeypatch.setattr(sandbox, "STARTUP_ALLOWANCE_S", 2)
+    with socket.create_server((HOST, 0)) as server, socket.socket(socket.AF_UNIX) as unix_socket:
         name = f"leash-{uuid.uuid4()}"
-        named.bind(f"\0{name}")
-        named.listen()
+        unix_socket.bind(f"\0{name}")
+        unix_socket.listen()
         port = server.getsockname()[1]
         yield {"SENTINEL": str(sentinel), "CANARY": "LEASH_CANARY", "HOST": HOST, "PORT": str(port), "NAME": name}
     assert sentinel.read_text() == "untouched"
     assert list(tmp_path.iterdir()) == [sentinel]
-    assert not [pid for pid, words in commands() if mark in words]
+    assert [pid for pid, arguments in command_lines() if mark in arguments] == []
 
 
-def commands() -> Iterator[tuple[str, list[str]]]:
+def command_lines() -> Iterator[tuple[str, list[str]]]:
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             yield folder.name, (folder / "cmdline").read_text(errors="replace").split("\0")
@@ -56,66 +53,62 @@ def commands() -> Iterator[tuple[str, list[str]]]:
             continue
 
 
-def against(program: str, outside: dict[str, str]) -> str:
-    for name, value in outside.items():
-        program = program.replace(f"@{name}@", value)
-    return program
-
-
 @needs_sandbox
 @pytest.mark.parametrize("attack", programs(HOSTILE))
 def test_a_hostile_program_does_not_pass_and_does_no_harm(attack: str, outside: dict[str, str]) -> None:
-    program = against(programs(HOSTILE)[attack], outside)
-    tests = [stdin("", "42\n")]
-    assert not code.outcome(program, tests, {"limits": SMALL}).passed
+    program = programs(HOSTILE)[attack]
+    for name, value in outside.items():
+        program = program.replace(f"@{name}@", value)
+    assert not code.run_tests(program, [stdin("", "42\n")], {"limits": SMALL}).passed
 
 
 @needs_sandbox
 @pytest.mark.parametrize("attack", programs(CALLED))
 def test_a_hostile_function_does_not_pass_and_does_no_harm(attack: str, outside: dict[str, str]) -> None:
-    assert not code.outcome(programs(CALLED)[attack], SHIFTS, {"function": "shift", "limits": SMALL}).passed
+    assert not code.run_tests(programs(CALLED)[attack], SHIFTS, {"function": "shift", "limits": SMALL}).passed
 
 
 @needs_sandbox
-def test_what_the_hostile_programs_would_win_is_a_pass(outside: dict[str, str]) -> None:
-    assert code.outcome(WIN, [stdin("", "42\n")], {"limits": SMALL}).passed
-    assert code.outcome(SHIFT, SHIFTS, {"function": "shift", "limits": SMALL}).passed
+def test_the_output_that_hostile_programs_aim_for_would_pass(outside: dict[str, str]) -> None:
+    assert code.run_tests("print(42)", [stdin("", "42\n")], {"limits": SMALL}).passed
+    assert code.run_tests(SHIFT, SHIFTS, {"function": "shift", "limits": SMALL}).passed
 
 
 @needs_sandbox
 def test_a_program_leaves_nothing_for_its_next_test() -> None:
     program = "import os\nprint(os.listdir('/tmp'))\nopen('/tmp/x', 'w').write('was here')"
-    assert code.outcome(program, [stdin("", "[]"), stdin("", "[]")], {}).passed
+    assert code.run_tests(program, [stdin("", "[]"), stdin("", "[]")], {}).passed
 
 
 @needs_sandbox
-def test_a_program_sees_python_and_an_empty_folder_and_no_more() -> None:
-    seen = sandbox.run("import os\nprint(dict(os.environ), os.listdir(), len(os.listdir('/proc/self/fd')))", "", Code())
-    assert seen.endswith("[] 4\n"), "standard input, output and error, and the folder that is listed"
-    assert not {"HOME", "PATH", "USER"} & set(eval(seen.partition("}")[0] + "}"))
-    assert (
-        sandbox.run("import os\nprint(os.path.exists('/etc'), os.path.exists('/home'))", "", Code()) == "False False\n"
-    )
+def test_a_program_sees_only_python_and_an_empty_folder() -> None:
+    program = "import os\nprint((dict(os.environ), os.listdir(), len(os.listdir('/proc/self/fd'))))"
+    environment, files, descriptors = ast.literal_eval(sandbox.run(program, "", Code()))
+    assert not {"HOME", "PATH", "USER"} & set(environment)
+    assert files == []
+    assert descriptors == 4, "standard input, output and error, and the folder that is listed"
+    program = "import os\nprint(os.path.exists('/etc'), os.path.exists('/home'))"
+    assert sandbox.run(program, "", Code()) == "False False\n"
 
 
 @needs_sandbox
 def test_a_sandbox_ends_with_the_process_that_started_it() -> None:
-    started = (
-        "from stages.verify import sandbox\nfrom stages.params import Code\n"
+    script = (
+        "from leash.grading.sandbox import sandbox\nfrom leash.params.groups import Code\n"
         "program = 'import time\\nprint(1, flush=True)\\ntime.sleep(600)'\n"
-        "with sandbox._started(sandbox._bwrap(), program, Code(), stdin='') as started:\n"
+        "with sandbox._start_sandbox(sandbox._require_bwrap(), program, Code(), stdin='') as started:\n"
         "    next(started.chunks(started.process.stdout.fileno()))\n"
-        "    print(started._first(), flush=True)\n"
+        "    print(started.first_pid(), flush=True)\n"
         "    input()"
     )
-    grader = subprocess.Popen([sys.executable, "-c", started], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT)
+    grader = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT)
     with grader:
         assert grader.stdout
         first = os.pidfd_open(int(grader.stdout.readline()))
         grader.kill()
-        ended = select.poll()
-        ended.register(first, select.POLLIN)
-        assert ended.poll(60_000), "still running a minute later"
+        poll = select.poll()
+        poll.register(first, select.POLLIN)
+        assert poll.poll(60_000), "still running a minute later"
         os.close(first)
 
 
@@ -131,8 +124,8 @@ def test_a_sandbox_ends_with_the_process_that_started_it() -> None:
         ("def f():\n    import math\ndef g():\n    return math.pi", True),
     ],
 )
-def test_names_are_imported_for_a_program_that_binds_them_nowhere(program: str, needed: bool) -> None:
-    assert inside.needs_imports(program) is needed
+def test_the_prelude_is_imported_only_for_programs_with_unbound_names(program: str, needed: bool) -> None:
+    assert inside.needs_prelude(program) is needed
 
 
 @needs_sandbox
@@ -142,26 +135,26 @@ def test_the_same_program_gives_the_same_output() -> None:
 
 def test_without_bubblewrap_nothing_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert "apt install bubblewrap" in (code.missing() or "")
-    with pytest.raises(LeashError, match="apt install bubblewrap"):
+    with pytest.raises(sandbox.SandboxUnavailableError, match="apt install bubblewrap") as error:
         code.grade(f"open('{tmp_path}/ran', 'w')\n{ADD}", SUMS, {})
+    assert error.value.reason == code.missing()
     assert not list(tmp_path.iterdir())
 
 
-def test_where_bubblewrap_makes_no_sandbox_nothing_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_if_bubblewrap_fails_nothing_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     bwrap = tmp_path / "bwrap"
     bwrap.write_text("#!/bin/sh\necho bwrap: no namespaces for you >&2\nexit 1\n")
     bwrap.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(
-        LeashError, match=r"makes none here \(The sandbox did not start: bwrap: no namespaces for you\)"
-    ):
+    with pytest.raises(sandbox.SandboxUnavailableError) as error:
         code.grade(ADD, SUMS, {})
+    assert "bwrap: no namespaces for you" in error.value.reason
 
 
-def test_a_stage_that_can_run_nothing_says_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_without_a_sandbox_stops_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rather than give every program the status error."""
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(LeashError, match="bubblewrap, which makes it, is not here; install it with"):
-        graders.ready(["exact", "code"])
-    assert graders.ready(["exact"]) == ["exact"]
+    with pytest.raises(registry.UnusableGraderError) as error:
+        registry.require_graders(["exact", "code"])
+    assert (error.value.name, error.value.reason) == ("code", code.missing())
+    assert registry.require_graders(["exact"]) == ["exact"]

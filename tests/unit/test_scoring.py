@@ -1,4 +1,4 @@
-"""The scorer agrees with a direct, unbatched computation over the full logits."""
+"""The torch scorer agrees with a direct computation over the full logits, one trace at a time."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from transformers import (
     Qwen2Config,
 )
 
-from stages import models, seeds
-from stages.prompts import Prompt
-from stages.scoring import TENTHS, Reading, Score, Trace, distribution
-from stages.scoring import scorer as scorers
-from stages.scoring.scorer import Row, Scorer, head_of, rows_of
+from leash import weights
+from leash.prompts import Prompt
+from leash.scoring import logit_stats, torch_scorer
+from leash.scoring.torch_scorer import Scorer, TokenizedTrace, find_lm_head, tokenize_traces
+from leash.scoring.traces import PROFILE_BINS, Score, ScoringSpec, Trace
+from leash.statistics import seeds
 from tests.conftest import ROOT
 
 PROMPT, OTHER = Prompt("compute 3 + 4 :"), Prompt("make 21 from 3 8 1 :")
@@ -38,15 +39,15 @@ TRACES = [
     Trace(OTHER, "", ended=False),
     Trace(OTHER, " ".join(["3 + 8 = 11 ,"] * 9), ended=False),
 ]
-READINGS = [
-    Reading(entropies=True),
-    Reading(entropies=True, temperature=0.6, top_p=0.95, forking=0.2),
-    Reading(entropies=True, temperature=1.5, forking=1.0),
-    Reading(entropies=True, top_p=0.5),
-    Reading(entropies=True, temperature=0.0),
+SPECS = [
+    ScoringSpec(entropies=True),
+    ScoringSpec(entropies=True, temperature=0.6, top_p=0.95, forking=0.2),
+    ScoringSpec(entropies=True, temperature=1.5, forking=1.0),
+    ScoringSpec(entropies=True, top_p=0.5),
+    ScoringSpec(entropies=True, temperature=0.0),
 ]
-PLAIN = Reading()
-ENTROPIES = READINGS[1]
+PLAIN = ScoringSpec()
+ENTROPIES = SPECS[1]
 SCHEMA = pa.schema(
     [
         pa.field("problem_id", pa.string(), nullable=False),
@@ -62,39 +63,39 @@ SIZES: dict[str, Any] = {"vocab_size": 96, "hidden_size": 32, "intermediate_size
 HEADS: dict[str, Any] = {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16}
 
 
-def held(model: str = "base", dtype: str = "float64") -> models.Weights:
-    return models.Weights(model, str(ROOT / "models" / "embedded" / model), None, dtype)
+def weights_of(model: str = "base", dtype: str = "float64") -> weights.Weights:
+    return weights.Weights(model, str(ROOT / "models" / "embedded" / model), None, dtype)
 
 
-def direct(network: PreTrainedModel, row: Row, key: str, reading: Reading) -> Score:
-    """A trace alone, from the model's own logits, in numpy, step by step."""
-    asked, told = row
+def direct(network: PreTrainedModel, row: TokenizedTrace, key: str, spec: ScoringSpec) -> Score:
+    """The score of one trace from the model's own logits, step by step in numpy."""
+    prompt, text = row
     with torch.inference_mode():
-        logits = network(input_ids=torch.tensor([asked + told])).logits[0].double().numpy()
-    steps = [np.exp(step - np.logaddexp.reduce(step)) for step in logits[len(asked) - 1 :]][: len(told)]
-    decoded = [decoding(step, reading) for step in steps]
+        logits = network(input_ids=torch.tensor([prompt + text])).logits[0].double().numpy()
+    steps = [np.exp(step - np.logaddexp.reduce(step)) for step in logits[len(prompt) - 1 :]][: len(text)]
+    decoded = [decoding(step, spec) for step in steps]
     own = [entropy(step) for step in steps]
-    tenths = [[h for i, h in enumerate(own) if 10 * i // len(own) == tenth] for tenth in range(TENTHS)]
+    tenths = [[h for i, h in enumerate(own) if 10 * i // len(own) == tenth] for tenth in range(PROFILE_BINS)]
     return Score(
         key,
-        len(told),
-        -sum(math.log(step[token]) for step, token in zip(steps, told, strict=True)),
-        sum(-math.log(step[token]) if step[token] else math.inf for step, token in zip(decoded, told, strict=True)),
+        len(text),
+        -sum(math.log(step[token]) for step, token in zip(steps, text, strict=True)),
+        sum(-math.log(step[token]) if step[token] else math.inf for step, token in zip(decoded, text, strict=True)),
         mean(own),
         mean([entropy(step) for step in decoded]),
-        mean([float(h >= reading.forking) for h in own]),
+        mean([float(h >= spec.forking) for h in own]),
         [mean(tenth) if tenth else None for tenth in tenths],
     )
 
 
-def decoding(step: np.ndarray[Any, Any], reading: Reading) -> np.ndarray[Any, Any]:
-    if reading.temperature == 0:
+def decoding(step: np.ndarray[Any, Any], spec: ScoringSpec) -> np.ndarray[Any, Any]:
+    if spec.temperature == 0:
         return np.asarray(step == step.max(), dtype=float)
-    tempered = step ** (1 / reading.temperature)
+    tempered = step ** (1 / spec.temperature)
     tempered /= tempered.sum()
     kept, mass = np.zeros_like(tempered), 0.0
     for token in np.argsort(-tempered):
-        if mass >= reading.top_p:
+        if mass >= spec.top_p:
             break
         kept[token] = tempered[token]
         mass += tempered[token]
@@ -119,18 +120,20 @@ def assert_same(score: Score, other: Score, within: float) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("model", ["base", "rlvr"])
 def test_scores_equal_the_direct_computation(model: str, dtype: str) -> None:
-    scorer = Scorer(*models.load(held(model, dtype)))
+    scorer = Scorer(*weights.load_model(weights_of(model, dtype)))
     assert scorer.head is not None
-    for reading in READINGS:
-        for trace, score in zip(TRACES, scorer.score(TRACES, reading), strict=True):
-            assert_same(score, direct(scorer.model, rows_of([trace], scorer.tokenizer)[0], trace.key, reading), 1e-5)
+    for spec in SPECS:
+        for trace, score in zip(TRACES, scorer.score(TRACES, spec), strict=True):
+            assert_same(
+                score, direct(scorer.model, tokenize_traces([trace], scorer.tokenizer)[0], trace.key, spec), 1e-5
+            )
 
 
-def test_a_reading_without_entropies_has_none_and_the_same_likelihoods() -> None:
-    scorer = Scorer(*models.load(held()))
-    for reading in READINGS:
-        bare = scorer.score(TRACES, replace(reading, entropies=False))
-        for score, whole in zip(bare, scorer.score(TRACES, reading), strict=True):
+def test_likelihoods_do_not_depend_on_whether_entropies_are_computed() -> None:
+    scorer = Scorer(*weights.load_model(weights_of()))
+    for spec in SPECS:
+        bare = scorer.score(TRACES, replace(spec, entropies=False))
+        for score, whole in zip(bare, scorer.score(TRACES, spec), strict=True):
             assert (score.token_entropy, score.decoding_entropy, score.forks, score.profile) == (None,) * 4
             assert (score.nll, score.decoding_nll) == pytest.approx((whole.nll, whole.decoding_nll), abs=1e-12)
 
@@ -139,60 +142,61 @@ def test_a_reading_without_entropies_has_none_and_the_same_likelihoods() -> None
 def test_neither_chunks_nor_batches_change_a_score(
     monkeypatch: pytest.MonkeyPatch, elements: int, rows: int, tokens: int
 ) -> None:
-    scorer = Scorer(*models.load(held()))
-    whole = [scorer.score(TRACES, reading) for reading in READINGS]
-    monkeypatch.setattr(scorers, "ELEMENTS", {"cpu": elements})
-    monkeypatch.setattr(scorers, "ROWS", rows)
-    monkeypatch.setattr(scorers, "TOKENS", {"cpu": tokens})
-    for reading, scores in zip(READINGS, whole, strict=True):
-        for score, other in zip(scorer.score(TRACES, reading), scores, strict=True):
+    scorer = Scorer(*weights.load_model(weights_of()))
+    whole = [scorer.score(TRACES, spec) for spec in SPECS]
+    monkeypatch.setattr(torch_scorer, "MAX_LOGIT_ELEMENTS", {"cpu": elements})
+    monkeypatch.setattr(torch_scorer, "MAX_BATCH_TRACES", rows)
+    monkeypatch.setattr(torch_scorer, "MAX_BATCH_TOKENS", {"cpu": tokens})
+    for spec, scores in zip(SPECS, whole, strict=True):
+        for score, other in zip(scorer.score(TRACES, spec), scores, strict=True):
             assert_same(score, other, 1e-10)
 
 
-def test_batches_hold_rows_of_about_one_length_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scorers, "ROWS", 3)
+def test_batches_have_rows_of_similar_length_within_the_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch_scorer, "MAX_BATCH_TRACES", 3)
     widths = [30, 4, 5, 9, 8, 4, 4, 10]
-    found = list(scorers.batches(range(len(widths)), widths, 20))
+    found = list(torch_scorer.batch_by_length(range(len(widths)), widths, 20))
     assert [[widths[i] for i in part] for part in found] == [[4, 4, 4], [5, 8], [9, 10], [30]]
     assert sorted(i for part in found for i in part) == list(range(len(widths)))
 
 
-def test_a_large_nucleus_is_found_as_a_small_one_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Steps whose nucleus is larger than what is sorted first."""
-    scorer = Scorer(*models.load(held()))
+def test_a_nucleus_larger_than_the_presorted_tokens_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    scorer = Scorer(*weights.load_model(weights_of()))
     before = scorer.score(TRACES, ENTROPIES)
-    monkeypatch.setattr(distribution, "NUCLEUS", 1)
+    monkeypatch.setattr(logit_stats, "TOP_P_PRESORT_TOKENS", 1)
     for score, other in zip(scorer.score(TRACES, ENTROPIES), before, strict=True):
         assert_same(score, other, 1e-12)
 
 
-def test_of_tokens_equally_likely_at_the_border_of_the_nucleus_each_is_in() -> None:
-    """Four tokens of a quarter each at top_p 0.5: two of them, whichever; one that is less likely is not."""
+def test_equally_likely_tokens_at_the_border_of_the_nucleus_are_all_inside() -> None:
+    """Four equally likely tokens, of which two reach top_p 0.4; a fifth, less likely token is outside."""
     logits = torch.tensor([[0.0, 0.0, 0.0, 0.0, -1.0]] * 5, dtype=torch.float64)
-    found = distribution.steps_of(logits, torch.arange(5), Reading(entropies=True, top_p=0.4))
+    found = logit_stats.compute_steps(logits, torch.arange(5), ScoringSpec(entropies=True, top_p=0.4))
     assert found.decoding_logprob.tolist() == pytest.approx([-math.log(2)] * 4 + [-math.inf])
     assert found.decoding_entropy is not None
     assert found.decoding_entropy.tolist() == pytest.approx([math.log(2)] * 5)
 
 
-def test_a_trace_longer_than_the_window_has_tokens_but_no_figures() -> None:
-    scorer = Scorer(*models.load(held()))
+def test_a_trace_longer_than_the_window_has_a_length_but_no_scores() -> None:
+    scorer = Scorer(*weights.load_model(weights_of()))
     fits, long = (Trace(PROMPT, "3 " * n, ended=False) for n in (122, 123))  # after a prompt of 6
     scored = scorer.score([long, fits, TRACES[0]], ENTROPIES)
     assert scored[0] == Score(long.key, 123, None, None, None, None, None, None)
     assert scored[1].tokens == 122
-    assert_same(scored[1], direct(scorer.model, rows_of([fits], scorer.tokenizer)[0], fits.key, ENTROPIES), 1e-5)
+    assert_same(
+        scored[1], direct(scorer.model, tokenize_traces([fits], scorer.tokenizer)[0], fits.key, ENTROPIES), 1e-5
+    )
     assert_same(scored[2], scorer.score(TRACES[:1], ENTROPIES)[0], 1e-10)
 
 
-def test_after_a_prompt_without_tokens_the_first_one_is_not_scored() -> None:
-    scorer = Scorer(*models.load(held()))
+def test_after_an_empty_prompt_the_first_token_is_not_scored() -> None:
+    scorer = Scorer(*weights.load_model(weights_of()))
     scorer.tokenizer.chat_template = "{{ '' }}"
     nothing = Trace(Prompt("", chat=True), "3 + 4", ended=False)
-    [(asked, told)] = rows_of([nothing], scorer.tokenizer)
-    assert (len(asked), len(told)) == (1, 2)
+    [(prompt, text)] = tokenize_traces([nothing], scorer.tokenizer)
+    assert (len(prompt), len(text)) == (1, 2)
     for score in scorer.score([nothing, nothing], ENTROPIES):
-        assert_same(score, direct(scorer.model, (asked, told), nothing.key, ENTROPIES), 1e-5)
+        assert_same(score, direct(scorer.model, (prompt, text), nothing.key, ENTROPIES), 1e-5)
 
 
 FAMILIES: list[tuple[Any, dict[str, Any]]] = [
@@ -205,7 +209,7 @@ FAMILIES: list[tuple[Any, dict[str, Any]]] = [
 
 
 def drawn(config: Any, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
-    """A tiny model with random weights, as large as to make its logits far from equal."""
+    """A tiny model with random weights, large enough that its logits differ a lot."""
     torch.manual_seed(seeds.seed("test", "scoring"))
     network: PreTrainedModel = AutoModelForCausalLM.from_config(config)
     with torch.no_grad():
@@ -217,19 +221,18 @@ def drawn(config: Any, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
 
 @pytest.mark.parametrize(("config", "more"), FAMILIES)
 @pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.half_precision)])
-def test_logits_of_every_family_are_the_models_own(config: Any, more: dict[str, Any], dtype: torch.dtype) -> None:
-    """Softcapped, scaled, or neither; in bfloat16 up to its rounding, computed on in float32."""
+def test_the_lm_head_gives_the_logits_of_every_family(config: Any, more: dict[str, Any], dtype: torch.dtype) -> None:
+    """Soft-capped, scaled, or neither. bfloat16 agrees up to its rounding."""
     network = drawn(config(**SIZES, **HEADS, **more), dtype)
-    scorer = Scorer(network, models.load_tokenizer(held()))
+    scorer = Scorer(network, weights.load_tokenizer(weights_of()))
     assert scorer.head is not None
-    for trace, score in zip(TRACES, scorer.score(TRACES, READINGS[0]), strict=True):
-        exact = direct(network, rows_of([trace], scorer.tokenizer)[0], trace.key, READINGS[0])
+    for trace, score in zip(TRACES, scorer.score(TRACES, SPECS[0]), strict=True):
+        exact = direct(network, tokenize_traces([trace], scorer.tokenizer)[0], trace.key, SPECS[0])
         assert score.nll == pytest.approx(exact.nll, abs=1e-4 if dtype == torch.float32 else 0.02 * exact.tokens)
         assert score.token_entropy == pytest.approx(exact.token_entropy, abs=1e-5 if dtype == torch.float32 else 0.02)
 
 
-def test_a_head_that_is_not_understood_is_not_used() -> None:
-    """A model that does something of its own to its logits: they are taken whole, and the figures are right."""
+def test_a_model_that_changes_its_logits_is_scored_without_the_lm_head() -> None:
     network = drawn(LlamaConfig(**SIZES, **HEADS))
     forward = network.forward
 
@@ -239,22 +242,24 @@ def test_a_head_that_is_not_understood_is_not_used() -> None:
         return output
 
     network.forward = with_a_twist
-    assert head_of(network) is None
-    scorer = Scorer(network, models.load_tokenizer(held()))
+    assert find_lm_head(network) is None
+    scorer = Scorer(network, weights.load_tokenizer(weights_of()))
     for trace, score in zip(TRACES, scorer.score(TRACES, ENTROPIES), strict=True):
-        assert_same(score, direct(network, rows_of([trace], scorer.tokenizer)[0], trace.key, ENTROPIES), 1e-4)
+        assert_same(score, direct(network, tokenize_traces([trace], scorer.tokenizer)[0], trace.key, ENTROPIES), 1e-4)
 
 
-def test_a_family_with_another_backbone_is_scored_too() -> None:
+def test_a_model_family_with_another_backbone_is_scored() -> None:
     config = OPTConfig(
         vocab_size=96, hidden_size=32, word_embed_proj_dim=16, ffn_dim=48, num_hidden_layers=2, num_attention_heads=2
     )
-    scorer = Scorer(drawn(config), models.load_tokenizer(held()))
+    scorer = Scorer(drawn(config), weights.load_tokenizer(weights_of()))
     for trace, score in zip(TRACES, scorer.score(TRACES, ENTROPIES), strict=True):
-        assert_same(score, direct(scorer.model, rows_of([trace], scorer.tokenizer)[0], trace.key, ENTROPIES), 1e-4)
+        assert_same(
+            score, direct(scorer.model, tokenize_traces([trace], scorer.tokenizer)[0], trace.key, ENTROPIES), 1e-4
+        )
 
 
-def test_a_key_tells_traces_apart_by_what_they_say() -> None:
+def test_a_key_identifies_the_content_of_a_trace() -> None:
     trace = TRACES[0]
     others = [
         replace(trace, ended=False),

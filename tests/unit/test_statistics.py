@@ -15,16 +15,19 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from stages.categorize.statistics import benjamini_hochberg, clopper_pearson, extrapolation, fisher, testing
-from stages.categorize.statistics.arrays import Ints, Reals
-from stages.categorize.statistics.chances import Sampled, chance
-from stages.categorize.statistics.columns import STABLE_SHARES, hits_above, stable, support
-from stages.categorize.statistics.curves import overtakes
-from stages.categorize.statistics.noise import against_itself
-from stages.categorize.statistics.ratios import ratios, sort
-from stages.categorize.statistics.resampling import interval, weights
-from stages.categorize.statistics.tilt import Tables, tilt
-from stages.params import hits_above as hits_above_of_params
+from leash.statistics import categories, extrapolation, testing
+from leash.statistics.arrays import FloatArray, IntArray
+from leash.statistics.categories import classify_support, support_probability
+from leash.statistics.contributions import G_PASS_TAUS, g_pass_at_k
+from leash.statistics.crossing import crossing_k
+from leash.statistics.intervals import clopper_pearson
+from leash.statistics.noise import split_half_categories
+from leash.statistics.odds_ratio import ContingencyTables, fit_tilt
+from leash.statistics.pass_at_k import SampleCounts, hit_probability
+from leash.statistics.ratios import compute_ratios
+from leash.statistics.resampling import bootstrap_interval, draw_weights
+from leash.statistics.support import hits_above, min_hits_above
+from leash.statistics.testing import benjamini_hochberg, fisher_p_values
 from tests.conftest import ROOT
 
 EXACT = 1e-9
@@ -47,18 +50,18 @@ def test_chances_equal_enumeration(hits: int) -> None:
     for n, c in every_count(8):
         for k in range(1, n + 1):
             expected = share([sum(drawn) >= hits for drawn in combinations(outcomes(n, c), k)])
-            assert chance(Sampled.fixed([n], [c]), k, hits) == pytest.approx(expected, abs=EXACT)
+            assert hit_probability(SampleCounts.fixed([n], [c]), k, hits) == pytest.approx(expected, abs=EXACT)
 
 
 def test_chances_lose_no_precision_at_16384() -> None:
     n = 16384
     for c, k in product((0, 1, 2, 37, 8000, 16383, 16384), (1, 3, 64, 4096, 16384)):
         exact = float(1 - Fraction(math.comb(n - c, k), math.comb(n, k)))
-        assert chance(Sampled.fixed([n], [c]), k) == pytest.approx(exact, abs=1e-13)
+        assert hit_probability(SampleCounts.fixed([n], [c]), k) == pytest.approx(exact, abs=1e-13)
 
 
 def test_what_has_too_few_samples_has_no_chance() -> None:
-    assert np.isnan(chance(Sampled.fixed([8, 8], [1, 8]), 9)).all()
+    assert np.isnan(hit_probability(SampleCounts.fixed([8, 8], [1, 8]), 9)).all()
 
 
 def test_chances_of_several_hits_stay_unbiased_after_early_stops() -> None:
@@ -68,16 +71,16 @@ def test_chances_of_several_hits_stay_unbiased_after_early_stops() -> None:
         likely = np.prod(np.where(runs == 1, p, 1 - p), axis=1)
         of = stopped(runs, h, floor)
         for k, hits in product(range(1, 11), range(1, h + 1)):
-            assert likely @ chance(of, k, hits) == pytest.approx(stats.binom.sf(hits - 1, k, p), abs=EXACT)
+            assert likely @ hit_probability(of, k, hits) == pytest.approx(stats.binom.sf(hits - 1, k, p), abs=EXACT)
 
 
-def stopped(runs: Ints, h: int, floor: int) -> Sampled:
+def stopped(runs: IntArray, h: int, floor: int) -> SampleCounts:
     so_far = np.cumsum(runs, axis=1)
     due = (so_far >= h) & (np.arange(1, runs.shape[1] + 1) >= floor)
     n = np.where(due.any(axis=1), np.argmax(due, axis=1) + 1, runs.shape[1])
     c = np.take_along_axis(so_far, n[:, None] - 1, axis=1)[:, 0]
     ended = np.where(~due.any(axis=1), "k", np.where(n > max(floor, 0), "hit", "floor")).astype(object)
-    return Sampled(n, c, ended)
+    return SampleCounts(n, c, ended)
 
 
 def test_noise_floor_after_early_stops_is_unbiased() -> None:
@@ -87,14 +90,14 @@ def test_noise_floor_after_early_stops_is_unbiased() -> None:
     for p in (0.02, 0.2, 0.7):
         likely = np.prod(np.where(runs == 1, p, 1 - p), axis=1)
         missed = (1 - p) ** 4
-        assert likely @ against_itself(of, half, none).E == pytest.approx(missed * (1 - missed), abs=EXACT)
+        assert likely @ split_half_categories(of, half, none).E == pytest.approx(missed * (1 - missed), abs=EXACT)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.2, 0.5])
 def test_noise_floor_equals_every_split(epsilon: float) -> None:
     for n, c in every_count(7):
         for h in range(1, n // 2 + 1):
-            found = against_itself(Sampled.fixed([n], [c]), np.array([h]), np.array([epsilon]))
+            found = split_half_categories(SampleCounts.fixed([n], [c]), np.array([h]), np.array([epsilon]))
             assert [found.P[0], found.E[0], found.S[0], found.O[0]] == pytest.approx(
                 splits(n, c, h, epsilon), abs=EXACT
             )
@@ -115,7 +118,7 @@ def test_noise_floor_of_500_problems_is_what_luck_gives() -> None:
     n, p = np.full(4000, 512), drawn.beta(0.1, 1.5, 4000) ** 2
     once, twice, more = (drawn.binomial(512, p) for _ in range(3))
     came = int(((once == 0) & (twice > 0)).sum())
-    floor = against_itself(Sampled.fixed(2 * n, twice + more), n, np.zeros(4000)).E.sum()
+    floor = split_half_categories(SampleCounts.fixed(2 * n, twice + more), n, np.zeros(4000)).E.sum()
     assert came == pytest.approx(floor, abs=4 * math.sqrt(floor))
     assert floor > 50
 
@@ -126,7 +129,9 @@ def test_expected_categories_are_products_of_independent_models() -> None:
         for k in range(1, min(n, m) + 1):
             pairs = product(combinations(outcomes(n, c), k), combinations(outcomes(m, d), k))
             seen = [(any(one), any(other)) for one, other in pairs]
-            found = sort(chance(Sampled.fixed([n], [c]), k), chance(Sampled.fixed([m], [d]), k))
+            found = classify_support(
+                hit_probability(SampleCounts.fixed([n], [c]), k), hit_probability(SampleCounts.fixed([m], [d]), k)
+            )
             assert found.P[0] == pytest.approx(share([a and b for a, b in seen]), abs=EXACT)
             assert found.E[0] == pytest.approx(share([b and not a for a, b in seen]), abs=EXACT)
             assert found.S[0] == pytest.approx(share([a and not b for a, b in seen]), abs=EXACT)
@@ -137,11 +142,11 @@ def test_g_pass_at_k_equals_enumeration() -> None:
     for n, c in every_count(9):
         for k in (4, 8):
             if k > n:
-                assert np.isnan(stable(Sampled.fixed([n], [c]), k)).all()
+                assert np.isnan(g_pass_at_k(SampleCounts.fixed([n], [c]), k)).all()
                 continue
             draws = [sum(drawn) for drawn in combinations(outcomes(n, c), k)]
-            expected = [share([hits >= tau * k for hits in draws]) for tau in STABLE_SHARES]
-            assert stable(Sampled.fixed([n], [c]), k)[0] == pytest.approx(expected, abs=EXACT)
+            expected = [share([hits >= tau * k for hits in draws]) for tau in G_PASS_TAUS]
+            assert g_pass_at_k(SampleCounts.fixed([n], [c]), k)[0] == pytest.approx(expected, abs=EXACT)
 
 
 def test_pass_at_k_is_a_weighted_mean_of_the_cover_curve() -> None:
@@ -155,28 +160,30 @@ def test_pass_at_k_is_a_weighted_mean_of_the_cover_curve() -> None:
 
 
 def test_support_of_more_samples_than_k_is_the_chance_of_it() -> None:
-    of = Sampled.fixed([8, 4, 8, 3], [2, 1, 0, 3])
+    of = SampleCounts.fixed([8, 4, 8, 3], [2, 1, 0, 3])
     k = np.array([4, 4, 4, 4])
-    of = Sampled(of.n, of.c, np.array(["k", "k", "k", None], dtype=object))
-    found = support(of, k, np.zeros(4))
+    of = SampleCounts(of.n, of.c, np.array(["k", "k", "k", None], dtype=object))
+    found = support_probability(of, k, np.zeros(4))
     assert found[:3] == pytest.approx([1 - math.comb(6, 4) / math.comb(8, 4), 1, 0], abs=EXACT)
     assert np.isnan(found[3])
-    assert support(of, k, np.full(4, 0.25))[0] == pytest.approx(math.comb(6, 2) / math.comb(8, 4), abs=EXACT)
+    assert support_probability(of, k, np.full(4, 0.25))[0] == pytest.approx(
+        math.comb(6, 2) / math.comb(8, 4), abs=EXACT
+    )
 
 
 def test_a_stop_after_k_is_no_support_at_k() -> None:
     """Its first hit was the ninth sample."""
-    of = Sampled(np.array([9]), np.array([1]), np.array(["hit"], dtype=object))
-    assert support(of, np.array([16]), np.zeros(1)) == [1.0]
-    assert support(of, np.array([8]), np.zeros(1)) == [0.0]
-    assert np.isnan(support(of, np.array([16]), np.full(1, 0.5)))  # open: seven more samples were not drawn
+    of = SampleCounts(np.array([9]), np.array([1]), np.array(["hit"], dtype=object))
+    assert support_probability(of, np.array([16]), np.zeros(1)) == [1.0]
+    assert support_probability(of, np.array([8]), np.zeros(1)) == [0.0]
+    assert np.isnan(support_probability(of, np.array([16]), np.full(1, 0.5)))  # open: seven more samples were not drawn
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.29, 0.5, 1e-4, 0.999])
 def test_fewest_hits_are_those_of_the_stopping_rule(epsilon: float) -> None:
     for k in (1, 2, 7, 100, 1024):
-        found = int(hits_above(np.array([epsilon]), np.array([k]))[0])
-        assert found == hits_above_of_params(epsilon, k)
+        found = int(hits_above(epsilon, k))
+        assert min(found, k) == min_hits_above(epsilon, k)
 
 
 @pytest.mark.parametrize(("n", "c"), [(1, 0), (10, 3), (8192, 1), (16384, 16000)])
@@ -188,7 +195,7 @@ def test_clopper_pearson_is_scipys(n: int, c: int) -> None:
 
 def test_fisher_is_scipys_on_every_small_table() -> None:
     tables = np.array([(n, c, m, d) for (n, c), (m, d) in product(every_count(7), every_count(7))])
-    found = fisher(*tables.T)
+    found = fisher_p_values(*tables.T)
     expected = [stats.fisher_exact(np.array([[c, n - c], [d, m - d]])).pvalue for n, c, m, d in tables.tolist()]
     assert found == pytest.approx(expected, abs=EXACT)
 
@@ -199,7 +206,7 @@ def test_fisher_is_scipys_on_large_tables_down_to_the_smallest_p_values() -> Non
     p = drawn.beta(0.3, 1, 60)
     c, d = drawn.binomial(n, p), drawn.binomial(m, np.clip(p * drawn.choice([1, 1.05, 2], 60), 0, 1))
     expected = [stats.fisher_exact(np.array([[a, 16384 - a], [b, 4096 - b]])).pvalue for a, b in zip(c, d, strict=True)]
-    assert fisher(n, c, m, d) == pytest.approx(expected, rel=1e-8, abs=1e-300)
+    assert fisher_p_values(n, c, m, d) == pytest.approx(expected, rel=1e-8, abs=1e-300)
     assert min(expected) < 1e-50
 
 
@@ -217,7 +224,7 @@ def test_benjamini_hochberg_rejects_as_its_definition_does() -> None:
 def test_mcnemar_is_a_fair_coin(came: int, went: int) -> None:
     tails = [math.comb(came + went, i) for i in range(min(came, went) + 1)]
     expected = min(float(Fraction(2 * sum(tails), 2 ** (came + went))), 1.0)
-    assert testing.mcnemar(came, went) == pytest.approx(expected, abs=EXACT)
+    assert testing.mcnemar_p_value(came, went) == pytest.approx(expected, abs=EXACT)
 
 
 def test_tested_categories() -> None:
@@ -225,12 +232,12 @@ def test_tested_categories() -> None:
     q = np.array([0.01, 0.2, 0.01, np.nan, 0.5, 0.5, 1, np.nan])
     sure = np.array([False, False, False, False, True, False, False, False])
     expected = ["E", "undetermined", "S", None, "P", "undetermined", "O", None]
-    assert testing.tested(category, q, sure, 0.05).tolist() == expected
+    assert categories.tested_categories(category, q, sure, 0.05).tolist() == expected
 
 
 def test_ratios_of_nothing_are_none() -> None:
-    assert all(np.isnan(value) for value in ratios(0, 0, 0).values())
-    found = ratios(0, 0, 3)
+    assert all(np.isnan(value) for value in compute_ratios(0, 0, 0).values())
+    found = compute_ratios(0, 0, 3)
     assert (float(found["SRR"]), float(found["NSCR"])) == (0, -1)
     assert np.isnan(found["NDR"])
     assert np.isnan(found["SDS"])
@@ -248,12 +255,12 @@ def test_ratios_of_nothing_are_none() -> None:
     ],
 )
 def test_where_curves_cross(base: list[float], rlvr: list[float], expected: float) -> None:
-    found = overtakes([1, 2, 4, 8], np.array(rlvr), np.array(base))
+    found = crossing_k([1, 2, 4, 8], np.array(rlvr), np.array(base))
     assert found == pytest.approx(expected, nan_ok=True)
 
 
 def test_the_conditional_distribution_is_scipys() -> None:
-    of = Tables(*(np.array(x) for x in ([12, 30, 5], [3, 20, 5], [9, 25, 7], [5, 1, 0])))
+    of = ContingencyTables(*(np.array(x) for x in ([12, 30, 5], [3, 20, 5], [9, 25, 7], [5, 1, 0])))
     for odds in (0.01, 0.3, 1.0, 4.0, 300.0):
         mean, variance = of.moments(odds)
         for i in range(3):
@@ -261,7 +268,9 @@ def test_the_conditional_distribution_is_scipys() -> None:
             assert (mean[i], variance[i]) == pytest.approx((theirs.mean(), theirs.var()), abs=EXACT)
 
 
-def change(factor: Reals | float, problems: int = 400, n: int = 512) -> tuple[Ints, Ints, Ints, Ints]:
+def change(
+    factor: FloatArray | float, problems: int = 400, n: int = 512
+) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """Counts of problems whose odds grew by a factor."""
     drawn = np.random.default_rng(3)
     p = drawn.beta(0.4, 1.5, problems)
@@ -270,7 +279,7 @@ def change(factor: Reals | float, problems: int = 400, n: int = 512) -> tuple[In
 
 
 def test_one_factor_is_found_and_explains_all() -> None:
-    found = tilt(*change(2.5), 0.95)
+    found = fit_tilt(*change(2.5), 0.95)
     assert found is not None
     for value, low, high in (found.pooled, found.conditional):
         assert low < 2.5 < high
@@ -281,7 +290,7 @@ def test_one_factor_is_found_and_explains_all() -> None:
 
 
 def test_the_conditional_estimate_is_scipys_of_one_table() -> None:
-    found = tilt(np.array([40]), np.array([7]), np.array([30]), np.array([14]), 0.95)
+    found = fit_tilt(np.array([40]), np.array([7]), np.array([30]), np.array([14]), 0.95)
     assert found is not None
     theirs = stats.contingency.odds_ratio([[14, 16], [7, 33]], kind="conditional").statistic
     assert found.conditional[0] == pytest.approx(theirs, rel=1e-6)
@@ -290,7 +299,7 @@ def test_the_conditional_estimate_is_scipys_of_one_table() -> None:
 def test_the_pooled_factor_and_breslow_days_test_are_those_of_statsmodels() -> None:
     """Figures of StratifiedTable, version 0.15.0: logodds_pooled, logodds_pooled_se, test_equal_odds(adjust=True)."""
     n, c, m, d = np.array([[12, 30, 5, 40], [3, 20, 4, 1], [9, 25, 7, 50], [5, 21, 3, 6]])
-    found = tilt(n, c, m, d, 0.95)
+    found = fit_tilt(n, c, m, d, 0.95)
     assert found is not None
     margin = 1.959963984540054 * 0.42742737986954965
     assert np.log(found.pooled) == pytest.approx(0.8284008311842762 + np.array([0, -margin, margin]), abs=EXACT)
@@ -298,7 +307,7 @@ def test_the_pooled_factor_and_breslow_days_test_are_those_of_statsmodels() -> N
 
 
 def test_breslow_days_test_holds_at_a_ratio_of_one() -> None:
-    even = tilt(np.array([9, 9]), np.array([3, 4]), np.array([9, 9]), np.array([4, 3]), 0.95)
+    even = fit_tilt(np.array([9, 9]), np.array([3, 4]), np.array([9, 9]), np.array([4, 3]), 0.95)
     assert even is not None
     assert even.pooled[0] == pytest.approx(1)
     assert 0 < even.breslow_day[0] < 2
@@ -306,7 +315,7 @@ def test_breslow_days_test_holds_at_a_ratio_of_one() -> None:
 
 def test_many_factors_are_not_explained_by_one() -> None:
     factors = np.exp(np.random.default_rng(4).normal(0.7, 1.0, 400))
-    found = tilt(*change(factors), 0.95)
+    found = fit_tilt(*change(factors), 0.95)
     assert found is not None
     assert found.residual[1] < 1e-9
     assert found.breslow_day[1] < 1e-9
@@ -314,14 +323,14 @@ def test_many_factors_are_not_explained_by_one() -> None:
 
 
 def test_no_change_leaves_nothing_to_explain() -> None:
-    found = tilt(*change(1.0), 0.95)
+    found = fit_tilt(*change(1.0), 0.95)
     assert found is not None
     assert math.isnan(found.explained)
 
 
 def test_no_finite_factor() -> None:
     n = np.array([10, 10])
-    assert tilt(n, np.array([0, 0]), n, np.array([3, 0]), 0.95) is None
+    assert fit_tilt(n, np.array([0, 0]), n, np.array([3, 0]), 0.95) is None
 
 
 def test_no_threads_are_started_for_small_matrices() -> None:
@@ -340,16 +349,16 @@ def test_extrapolation_finds_the_masses_it_was_made_of() -> None:
     drawn = np.random.default_rng(6)
     p = np.where(drawn.random(3000) < 0.25, 0, drawn.beta(0.4, 2, 3000))
     n = np.full(3000, 256)
-    found = extrapolation.fit(n, drawn.binomial(n, p))
+    found = extrapolation.fit_mass_distribution(n, drawn.binomial(n, p))
     assert (found.never, found.a, found.b) == pytest.approx((0.25, 0.4, 2), rel=0.25)
     assert float(found.pass_at(2048)) == pytest.approx((1 - (1 - p) ** 2048).mean(), abs=0.02)
 
 
 def test_the_same_seed_draws_the_same_weights() -> None:
-    assert np.array_equal(weights(5, 20, 7).problems, weights(5, 20, 7).problems)
-    assert not np.array_equal(weights(5, 20, 7).problems, weights(5, 20, 8).problems)
+    assert np.array_equal(draw_weights(5, 20, 7).problems, draw_weights(5, 20, 7).problems)
+    assert not np.array_equal(draw_weights(5, 20, 7).problems, draw_weights(5, 20, 8).problems)
 
 
 def test_an_interval_holds_its_value() -> None:
-    low, high = interval(np.array(0.0), np.linspace(0.1, 0.9, 101), 0.8)
+    low, high = bootstrap_interval(np.array(0.0), np.linspace(0.1, 0.9, 101), 0.8)
     assert (low, high) == pytest.approx((0.0, 0.82))

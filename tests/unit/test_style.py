@@ -1,4 +1,4 @@
-"""The style control on models that are known to differ from their base in wording alone, and in what they can do."""
+"""The style control on a model that differs from its base only in wording, and on one that lost a capability."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM
 
-from stages import categorize, perplexity
-from stages.params import Params
-from stages.progress import Progress
-from stages.seeds import stream
+from leash.params.groups import Params
+from leash.progress import Progress
+from leash.report import perplexity_tables
+from leash.statistics.seeds import stream
+from stages.categorize import stage
+from stages.perplexity import stage as perplexity
 from stages.train import fit
-from stages.train.model import save
+from stages.train.model import save_model
 from tests import made
 from tests.conftest import ROOT, small, write_params
 
@@ -24,30 +26,30 @@ STEPS = 150
 
 
 def reworded() -> Iterator[fit.Document]:
-    """What the base was taught, with colons instead of commas as often as not."""
-    tossed = stream("test", "wording")
-    for prompt, solution in fit.noisy_documents(seed=1):
-        yield prompt, solution.replace(" , ", " : ") if tossed.random() < 0.5 else solution
+    """The base's training documents, half of them with colons instead of commas."""
+    rng = stream("test", "wording")
+    for prompt, solution in fit.generate_noisy_documents(seed=1):
+        yield prompt, solution.replace(" , ", " : ") if rng.random() < 0.5 else solution
 
 
 def forgetful() -> Iterator[fit.Document]:
-    """What the base was taught of one family of problems; of the other, numbers at random."""
-    drawn = stream("test", "forgetful")
-    for prompt, solution in fit.noisy_documents(seed=2):
+    """The base's training documents, with random numbers in all solutions of `make`."""
+    rng = stream("test", "forgetful")
+    for prompt, solution in fit.generate_noisy_documents(seed=2):
         if prompt.startswith("make"):
-            words = [str(drawn.integers(1, 10)) if word.isdigit() else word for word in solution.split()]
+            words = [str(rng.integers(1, 10)) if word.isdigit() else word for word in solution.split()]
             yield prompt, " ".join(words)
         else:
             yield prompt, solution
 
 
-def planted(folder: Path, documents: Iterator[fit.Document]) -> None:
-    """The base, taught these documents for a short while."""
+def train_from_base(folder: Path, documents: Iterator[fit.Document]) -> None:
+    """Train the base on these documents for a few steps."""
     torch.set_num_threads(1)
     model = LlamaForCausalLM.from_pretrained(ROOT / "models" / "embedded" / "base")
     with Progress(STEPS, folder.name, "steps") as progress:
-        fit.fit(model, documents, fit.Schedule(STEPS, lr=5e-4, warmup=10), progress)
-    save(model, folder)
+        fit.train_supervised(model, documents, fit.Schedule(STEPS, lr=5e-4, warmup=10), progress)
+    save_model(model, folder)
 
 
 def parameters() -> Params:
@@ -67,22 +69,22 @@ def style(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], dic
     folder = tmp_path_factory.mktemp("style")
     (folder / "models").symlink_to(ROOT / "models")
     with chdir(folder):
-        planted(Path("worded"), reworded())
-        planted(Path("forgetful"), forgetful())
+        train_from_base(Path("worded"), reworded())
+        train_from_base(Path("forgetful"), forgetful())
         params = parameters()
         made.sampled(params)
-        categorize.run(params)
+        stage.run(params)
         perplexity.run(params)
-        rows = perplexity.tabled(params)[1].to_pylist()
+        rows = perplexity_tables.load_perplexity_tables(params)[1].to_pylist()
     return {
         (row["pair"], row["category"]): row for row in rows if row["dataset"] == "all" and row["source"] == "worked"
     }
 
 
 @pytest.mark.parametrize("category", ["S", "O"])
-def test_another_wording_alone_shows_as_next_to_nothing(style: Any, category: str) -> None:
+def test_another_wording_alone_leaves_almost_no_change_beyond_style(style: Any, category: str) -> None:
     row = style["worded", category]
-    assert row["control"] > 0.05  # the wording has become stranger, wherever one looks
+    assert row["control"] > 0.05  # the wording is less likely everywhere
     assert row["change"] > 0.05
     assert abs(row["beyond_style"]) < 0.06
     assert abs(row["beyond_length"]) < 0.06
@@ -92,7 +94,7 @@ def test_another_wording_alone_shows_as_next_to_nothing(style: Any, category: st
 
 @pytest.mark.parametrize("category", ["S", "O"])
 @pytest.mark.parametrize("control", ["beyond_style", "beyond_length", "beyond_order"])
-def test_a_lost_capability_shows_whatever_is_controlled_for(style: Any, category: str, control: str) -> None:
+def test_a_lost_capability_shows_under_every_control(style: Any, category: str, control: str) -> None:
     row = style["forgetful", category]
     assert abs(row["control"]) < 0.1
     assert row[control] > 0.4

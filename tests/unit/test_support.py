@@ -12,9 +12,10 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from stages import categorize, tables
-from stages.categorize import statistics
-from stages.params import detectable
+from leash.counting import metrics
+from leash.statistics import intervals, testing
+from leash.statistics.support import detectable_mass
+from stages.categorize import stage
 
 
 def support(counts: list[tuple[int, int, int, int]], epsilon: float = 0.0, k: int | None = None) -> pa.Table:
@@ -37,20 +38,16 @@ def support(counts: list[tuple[int, int, int, int]], epsilon: float = 0.0, k: in
         }
         for i, (n_base, c_base, n_rlvr, c_rlvr) in enumerate(counts)
     ]
-    import duckdb
-
-    connection = duckdb.connect()
-    connection.register("tested", categorize.with_intervals(pa.Table.from_pylist(rows), 0.95))
-    return tables.query(connection, categorize.ROOM / "support.sql", {"alpha": 0.05})
+    return stage.add_categories(pa.Table.from_pylist(rows), 0.95)
 
 
 def overall(table: pa.Table, reading: str = "chosen") -> dict[str, Any]:
-    rows = categorize.metrics(table).to_pylist()
+    rows = metrics.compute_metrics(table).to_pylist()
     return next(row for row in rows if row["dataset"] == "all" and row["reading"] == reading)
 
 
 def curve(table: pa.Table, role: str) -> dict[int, float]:
-    rows = categorize.pass_at_k(table).to_pylist()
+    rows = metrics.compute_pass_at_k(table).to_pylist()
     return {row["k"]: row["pass_at_k"] for row in rows if row["dataset"] == "all" and row["role"] == role}
 
 
@@ -124,14 +121,14 @@ def test_pass_at_k_is_null_where_samples_are_too_few() -> None:
 
 def test_clopper_pearson_equals_scipy() -> None:
     counts = np.array(list(every_count(12)))
-    low, high = statistics.clopper_pearson(counts[:, 0], counts[:, 1], 0.9)
+    low, high = intervals.clopper_pearson(counts[:, 0], counts[:, 1], 0.9)
     for (n, c), a, b in zip(counts.tolist(), low, high, strict=True):
         expected = stats.binomtest(c, n).proportion_ci(0.9, method="exact")
         assert (a, b) == pytest.approx((expected.low, expected.high), abs=1e-12)
 
 
 def test_no_samples_at_all_have_the_widest_interval() -> None:
-    low, high = statistics.clopper_pearson(np.array([0]), np.array([0]), 0.95)
+    low, high = intervals.clopper_pearson(np.array([0]), np.array([0]), 0.95)
     assert (low[0], high[0]) == (0.0, 1.0)
 
 
@@ -143,8 +140,8 @@ def test_fisher_tells_luck_from_change() -> None:
 def test_correction_is_within_each_pair() -> None:
     p_values = np.array([0.01, 0.02, 0.9, 0.01])
     families = np.array(["a", "a", "a", "b"], dtype=object)
-    assert statistics.benjamini_hochberg(p_values, families).tolist() == pytest.approx([0.03, 0.03, 0.9, 0.01])
+    assert testing.benjamini_hochberg(p_values, families).tolist() == pytest.approx([0.03, 0.03, 0.9, 0.01])
 
 
 def test_detectability_bound_is_the_papers() -> None:
-    assert detectable(8192, 0.95) == pytest.approx(3.66e-4, abs=1e-6)
+    assert detectable_mass(8192, 0.95) == pytest.approx(3.66e-4, abs=1e-6)

@@ -1,4 +1,4 @@
-"""The border: a table that is not what it should be is refused with a sentence, and writing is whole or not at all."""
+"""Tables: a file that is not what its schema requires is refused, damage is noticed, and writing is atomic."""
 
 from __future__ import annotations
 
@@ -8,105 +8,120 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stages import disk, seal, tables
-from stages.errors import LeashError
-from stages.params import Params
+from leash import atomic_io, checksum, database, tables
+from leash.params.groups import Params
 from tests.conftest import ROOT
 from tests.faults import damage
 
 ROW = {"problem_id": "p", "sample": 0, "text": "t", "tokens": 1, "finish": "stop", "logprob": None}
+SCHEMA = tables.COMPLETIONS_SCHEMA
 
 
-def test_what_was_written_is_read(tmp_path: Path) -> None:
+def write_row(path: Path) -> None:
+    tables.write(path, tables.table_from_rows([ROW], SCHEMA), SCHEMA, note={"made_from": "x"})
+
+
+def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
+    write_row(tmp_path / "a.parquet")
+    assert tables.read(tmp_path / "a.parquet", SCHEMA, "").to_pylist() == [ROW]
+    assert tables.read_metadata(tmp_path / "a.parquet") == {"made_from": "x"}
+    assert tables.read_metadata(tmp_path / "none.parquet") == {}
+
+
+def test_a_missing_table_names_the_command_that_makes_it(tmp_path: Path) -> None:
+    with pytest.raises(tables.MissingTableError, match="make it with `leash sample`") as error:
+        tables.read(tmp_path / "a.parquet", SCHEMA, "leash sample")
+    assert (error.value.path, error.value.made_by) == (tmp_path / "a.parquet", "leash sample")
+
+
+def test_a_file_that_is_not_parquet_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
-    tables.write(path, tables.table([ROW], tables.COMPLETIONS), tables.COMPLETIONS, note={"made_from": "x"})
-    assert tables.read(path, tables.COMPLETIONS, "").to_pylist() == [ROW]
-    assert tables.note(path) == {"made_from": "x"}
-    assert tables.note(tmp_path / "none.parquet") == {}
-
-
-def test_refusals(tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    with pytest.raises(LeashError, match=r"is not there; make it with `leash sample`"):
-        tables.read(path, tables.COMPLETIONS, "leash sample")
     path.write_bytes(b"not a table")
-    with pytest.raises(LeashError, match=r"can't be read as Parquet .* make it again with `leash sample`"):
-        tables.read(path, tables.COMPLETIONS, "leash sample")
+    with pytest.raises(tables.DamagedTableError) as error:
+        tables.read(path, SCHEMA, "leash sample")
+    assert (error.value.path, error.value.made_by) == (path, "leash sample")
+    assert "can't be read as Parquet" in error.value.reason
+
+
+def test_a_missing_column_or_a_wrong_type_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"problem_id": ["p"]}), path)
-    with pytest.raises(LeashError, match="lacks the column sample"):
-        tables.read(path, tables.COMPLETIONS, "leash sample")
-    pq.write_table(pa.table({**{n: ["x"] for n in tables.COMPLETIONS.names}}), path)
-    with pytest.raises(LeashError, match="column sample is string, not int32"):
-        tables.read(path, tables.COMPLETIONS, "leash sample")
+    with pytest.raises(tables.WrongColumnError, match="lacks the column sample") as error:
+        tables.read(path, SCHEMA, "leash sample")
+    assert (error.value.column, error.value.found) == ("sample", None)
+    pq.write_table(pa.table({name: ["x"] for name in SCHEMA.names}), path)
+    with pytest.raises(tables.WrongColumnError) as error:
+        tables.read(path, SCHEMA, "leash sample")
+    assert (error.value.column, error.value.found, error.value.expected) == ("sample", pa.string(), pa.int32())
 
 
 def test_a_flipped_bit_is_noticed_wherever_it_is(tmp_path: Path) -> None:
-    """But in the word that says where the seal is: then it is as if there were none, and all else is whole."""
+    """Except in the marker of the checksum: then the file seems to have no checksum, and all its data is intact."""
     path = tmp_path / "a.parquet"
-    tables.write(path, tables.table([ROW], tables.COMPLETIONS), tables.COMPLETIONS, note={"made_from": "x"})
+    write_row(path)
     written = path.read_bytes()
-    word = written.rfind(seal.MARK)
-    for place in range(0, len(written), 7):
-        path.write_bytes(written[:place] + bytes([written[place] ^ 1 << place % 8]) + written[place + 1 :])
-        if not word <= place < word + len(seal.MARK):
-            assert seal.holds(path) is False
-            assert tables.note(path) == {}
+    marker = written.rfind(checksum.CHECKSUM_MARKER)
+    for i in range(0, len(written), 7):
+        path.write_bytes(written[:i] + bytes([written[i] ^ 1 << i % 8]) + written[i + 1 :])
+        if not marker <= i < marker + len(checksum.CHECKSUM_MARKER):
+            assert checksum.has_valid_checksum(path) is False
+            assert tables.read_metadata(path) == {}
     path.write_bytes(written)
-    assert seal.holds(path) is True
+    assert checksum.has_valid_checksum(path) is True
 
 
-def test_a_damaged_table_is_refused_and_the_way_out_is_said(tmp_path: Path) -> None:
+def test_a_damaged_table_is_refused_with_the_remedy(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
-    tables.write(path, tables.table([ROW], tables.COMPLETIONS), tables.COMPLETIONS)
+    write_row(path)
     damage(path, "flip")
-    with pytest.raises(LeashError, match=r"a.parquet is damaged: .*make it again with `leash sample` \(if DVC brings"):
-        tables.read(path, tables.COMPLETIONS, "leash sample")
+    with pytest.raises(tables.DamagedTableError, match=r"Make it again with `leash sample`.*`chmod -R") as error:
+        tables.read(path, SCHEMA, "leash sample")
+    assert (error.value.path, error.value.made_by) == (path, "leash sample")
 
 
-def test_a_table_without_a_seal_is_read(tmp_path: Path) -> None:
-    """Somebody else wrote it."""
-    pq.write_table(tables.table([ROW], tables.COMPLETIONS), tmp_path / "a.parquet")
-    assert tables.read(tmp_path / "a.parquet", tables.COMPLETIONS, "").to_pylist() == [ROW]
+def test_a_table_of_another_program_is_read_without_a_checksum(tmp_path: Path) -> None:
+    pq.write_table(tables.table_from_rows([ROW], SCHEMA), tmp_path / "a.parquet")
+    assert tables.read(tmp_path / "a.parquet", SCHEMA, "").to_pylist() == [ROW]
 
 
-def test_a_damaged_table_is_in_the_way_of_those_who_ask_for_it_only(project: Params) -> None:
-    rows = tables.table([ROW], tables.COMPLETIONS)
-    tables.write(tables.completions_folder("base", "chain") / "a.parquet", rows, tables.COMPLETIONS)
-    tables.write(tables.support_path("rlvr"), tables.SUPPORT.empty_table(), tables.SUPPORT)
+def test_a_damaged_table_stops_only_those_who_open_it(project: Params) -> None:
+    write_row(tables.completions_folder("base", "chain") / "a.parquet")
+    tables.write(tables.support_path("rlvr"), tables.SUPPORT_SCHEMA.empty_table(), tables.SUPPORT_SCHEMA)
     damage(tables.support_path("rlvr"), "flip")
-    assert tables.database(project, only=["completions"]).table("completions").fetchall()
-    with pytest.raises(LeashError, match=r"support/rlvr\.parquet is damaged"):
-        tables.database(project, only=["support"])
+    assert database.open_database(project, only=["completions"]).table("completions").fetchall()
+    with pytest.raises(tables.DamagedTableError) as error:
+        database.open_database(project, only=["support"])
+    assert error.value.path == tables.support_path("rlvr")
 
 
-def test_what_a_kill_left_unfinished_is_swept(tmp_path: Path) -> None:
-    disk.write(tmp_path / "a.txt", "whole")
-    for place in (tmp_path, tmp_path / ".parts"):
-        place.mkdir(exist_ok=True)
-        (place / f"{disk.UNFINISHED}a-x.txt").touch()
-    disk.sweep(tmp_path)
+def test_unfinished_files_of_killed_runs_are_deleted(tmp_path: Path) -> None:
+    atomic_io.write(tmp_path / "a.txt", "whole")
+    for folder in (tmp_path, tmp_path / ".parts"):
+        folder.mkdir(exist_ok=True)
+        (folder / f"{atomic_io.UNFINISHED_PREFIX}a-x.txt").touch()
+    atomic_io.delete_unfinished(tmp_path)
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["a.txt"]
 
 
-def test_dvc_ignores_what_is_unfinished() -> None:
-    assert f"{disk.UNFINISHED}*" in (ROOT / ".dvcignore").read_text().splitlines()
+def test_dvc_ignores_unfinished_files() -> None:
+    assert f"{atomic_io.UNFINISHED_PREFIX}*" in (ROOT / ".dvcignore").read_text().splitlines()
 
 
-def test_samples_beyond_k_never_leak_in(project: Params) -> None:
+def test_samples_beyond_k_are_never_counted(project: Params) -> None:
     rows = [{**ROW, "sample": sample} for sample in range(40)]
     folder = tables.completions_folder("base", "chain")
-    tables.write(folder / "a.parquet", tables.table(rows, tables.COMPLETIONS), tables.COMPLETIONS)
+    tables.write(folder / "a.parquet", tables.table_from_rows(rows, SCHEMA), SCHEMA)
     (folder / ".unfinished.parquet").write_bytes(b"")
-    found = tables.database(project).sql("select count(*), max(sample) from completions").fetchall()
-    assert found == [(16, 15)]
+    counted = database.open_database(project).sql("select count(*), max(sample) from completions").fetchall()
+    assert counted == [(16, 15)]
 
 
-def test_a_failed_write_leaves_what_was_there(tmp_path: Path) -> None:
+def test_a_failed_write_keeps_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
-    disk.write(path, "before")
+    atomic_io.write(path, "before")
 
     def fail() -> None:
-        with disk.whole(path) as unfinished:
+        with atomic_io.atomic_write(path) as unfinished:
             unfinished.write_text("half")
             raise OSError("No space left on device")
 

@@ -12,12 +12,19 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from stages import categorize, entropy, mass, params, perplexity, report, tables
-from stages.categorize.statistics.ratios import RATIOS
-from stages.params import Params
-from stages.report import contents, published, write
-from stages.report.cells import cells
-from stages.report.tabling import TABLES
+from leash import tables
+from leash.params import loading
+from leash.params.groups import Params
+from leash.report import perplexity_tables, published, writers
+from leash.report import tables as contents
+from leash.report.cells import format_cells
+from leash.report.table_captions import TABLE_CAPTIONS
+from leash.statistics.ratios import RATIO_NAMES
+from stages.categorize import stage as categorize
+from stages.entropy import stage as entropy
+from stages.mass import stage as mass
+from stages.perplexity import stage as perplexity
+from stages.report import stage as report
 from tests.conftest import ROOT, small, write_params, yaml
 from tests.unit.test_published import ROWS, SLIPS, name
 from tests.unit.test_report import sampled
@@ -49,7 +56,9 @@ def made_up(hits: Mapping[str, Sequence[int]], k: int = 4, epsilon: float = 0.0)
         {"dataset": "aime24", "problem_id": f"p{i}", "question": "?", "gold": ["7"], "grader": "math", "meta": "{}"}
         for i in range(len(hits[PAIR]))
     ]
-    tables.write(tables.problems_path("aime24"), tables.table(problems, tables.PROBLEMS), tables.PROBLEMS)
+    tables.write(
+        tables.problems_path("aime24"), tables.table_from_rows(problems, tables.PROBLEMS_SCHEMA), tables.PROBLEMS_SCHEMA
+    )
     for model, counts in hits.items():
         drawn = [{"problem_id": f"p{i}", "sample": j, "correct": j < c} for i, c in enumerate(counts) for j in range(4)]
         write_samples(weightless, model, "aime24", drawn)
@@ -75,23 +84,23 @@ def test_an_estimate_takes_its_interval_into_its_cell() -> None:
             **{"token_entropy": [0.1, None], "token_entropy_floor": [16363.0, 0.0], "low": [1, 2]},
         }
     )
-    headings, rows = cells(content)
+    headings, rows = format_cells(content)
     assert headings == ["data set", "k", "retained (SRR)", "SRR floor", "token entropy", "token entropy floor", "low"]
     assert rows == [
         ["chain", "2048 to 8192", "0.843 (0.763 to 0.901)", "0.986", "0.100", "16363", "1"],
         ["make", "64", "0.500", "–", "–", "0.000", "2"],
     ]
-    lines = write.markdown(content).splitlines()
+    lines = writers.format_markdown(content).splitlines()
     assert lines[1] == "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
     assert lines[2] == f"| {' | '.join(rows[0])} |"
-    assert r"a\|b" in write.markdown(pa.table({"trace": ["a|b"]}))
+    assert r"a\|b" in writers.format_markdown(pa.table({"trace": ["a|b"]}))
 
 
 def test_what_tells_the_papers_rows_apart_is_shown_where_there_are_any() -> None:
     ours = pa.table({"pair": ["a"], "source": ["here"], "note": pa.array([None], pa.string())})
-    assert cells(ours) == (["pair"], [["a"]])
+    assert format_cells(ours) == (["pair"], [["a"]])
     both = pa.table({"pair": ["a", "a"], "source": ["here", "paper"], "note": [None, "a slip"]})
-    assert cells(both) == (["pair", "source", "note"], [["a", "here", "–"], ["a", "paper", "a slip"]])
+    assert format_cells(both) == (["pair", "source", "note"], [["a", "here", "–"], ["a", "paper", "a slip"]])
 
 
 @pytest.mark.usefixtures("project")
@@ -108,7 +117,7 @@ def test_the_papers_row_stands_below_ours() -> None:
     assert [theirs[key] for key in ("SRR", "NSCR", "base_pass@k", "rlvr_pass@k", "SRR_low", "base_pass@1", "note")] == [
         *("0.893", "-0.107", "0.933", "0.833", "", "", ""),
     ]
-    headings, rows = cells(report.collect(params.load()).tables["by_dataset"])
+    headings, rows = format_cells(report.collect_results(loading.load()).tables["by_dataset"])
     assert [row[headings.index("source")] for row in rows] == ["here", "paper"]
     assert [row["source"] for row in shown("by_domain")] == ["here"]  # AIME 2024 is not all of its math
     assert [row["source"] for row in shown("trajectory")] == ["here", "here"]  # not one of its checkpoints
@@ -150,10 +159,10 @@ def test_tables_say_what_the_analysis_says(epsilon: float) -> None:
         readings = [found | found["categories"], found["any_hit"] | found["any_hit"]["categories"]]
         for row, reading in zip(ours, readings, strict=False):
             assert [int(row[letter]) for letter in "PESO"] == [reading[letter] for letter in "PESO"]
-            for ratio in RATIOS:
+            for ratio in RATIO_NAMES:
                 ends = [number(row[f"{ratio}{end}"]) for end in ("", "_low", "_high")]
                 assert ends == pytest.approx([reading[ratio][end] for end in ("value", "low", "high")])
-        for ratio in RATIOS:
+        for ratio in RATIO_NAMES:
             floor = [number(ours[0][f"{ratio}_{which}"]) for which in ("half", "floor")]
             assert floor == pytest.approx([found["noise_floor"][which][ratio]["value"] for which in ("pair", "base")])
         assert [int(ours[0][key]) for key in ("problems", "half_k")] == [6, 2]
@@ -173,18 +182,18 @@ def test_where_nothing_is_categorized_the_paper_still_stands_below() -> None:
     ours, theirs = shown("by_dataset")
     assert [ours[key] for key in ("short", "P", "SRR", "SRR_low", "SRR_floor", "half_k")] == ["6", "0", "", "", "", ""]
     assert theirs["P"] == "25"
-    assert list(report.collect(params.load()).tables) == list(TABLES)
+    assert list(report.collect_results(loading.load()).tables) == list(TABLE_CAPTIONS)
 
 
 def test_nothing_stands_below_the_embedded_pair(project: Params) -> None:
     sampled(project)
     for stage in (mass, categorize, perplexity, entropy):
         stage.run(project)
-    found = report.collect(project).tables
+    found = report.collect_results(project).tables
     for table in ("by_domain", "by_dataset", "trajectory", "perplexity", "entropy"):
         assert set(found[table]["source"].to_pylist()) == {"here"}
     assert found["trainings"].num_rows == 0  # one training only
-    assert cells(found["trainings"])[1] == []
+    assert format_cells(found["trainings"])[1] == []
     assert {row["dataset"] for row in found["trajectory"].to_pylist()} == {"all", "chain", "make"}
 
 
@@ -198,8 +207,8 @@ def test_domains_have_rows_of_their_own_where_there_are_several() -> None:
     sampled(asked)
     for stage in (mass, categorize, perplexity, entropy):
         stage.run(asked)
-    found = report.collect(asked).tables
-    headings, rows = cells(found["by_domain"])
+    found = report.collect_results(asked).tables
+    headings, rows = format_cells(found["by_domain"])
     shown = [(row[headings.index("domain")], row[headings.index("k")], row[headings.index("problems")]) for row in rows]
     assert shown == [("all", "8 to 16", "10"), ("math", "8", "4"), ("non-math", "16", "6")]
     assert found["by_dataset"]["dataset"].to_pylist() == ["chain", "make"]
@@ -210,25 +219,31 @@ def test_domains_have_rows_of_their_own_where_there_are_several() -> None:
 
 def test_a_model_is_known_by_its_id_and_where_it_matters_its_revision() -> None:
     models = paper().models
-    assert {name: published.known(model) for name, model in models.items()}.items() >= {
+    assert {name: published.paper_model_name(model) for name, model in models.items()}.items() >= {
         ("prorl-1.5b-v1", "ProRL-1.5B-v1"),
         ("prorl-1.5b-v2", "ProRL-1.5B-v2"),
         ("skywork-or1-7b", "Skywork-OR1-7B"),
         ("phi-4", "Phi4-Reason-14B"),
     }
-    assert None not in {published.known(model) for model in models.values()}
+    assert None not in {published.paper_model_name(model) for model in models.values()}
     prorl = models["prorl-1.5b-v2"]
-    assert published.known(prorl.model_copy(update={"revision": None})) == "ProRL-1.5B-v2"
-    assert published.known(prorl.model_copy(update={"revision": "0f3a"})) is None  # a commit may be of either
+    assert published.paper_model_name(prorl.model_copy(update={"revision": None})) == "ProRL-1.5B-v2"
+    assert (
+        published.paper_model_name(prorl.model_copy(update={"revision": "0f3a"})) is None
+    )  # a commit may be of either
 
 
 def test_a_family_is_the_papers_unless_something_is_cut_from_it() -> None:
     asked = paper()
-    families = {published.family(dataset) for dataset in asked.datasets.values() if dataset.family != "reasoning_gym"}
+    families = {
+        published.paper_dataset_name(dataset)
+        for dataset in asked.datasets.values()
+        if dataset.family != "reasoning_gym"
+    }
     assert families == {row["dataset"] for row in ROWS} - {"Math", "Non-Math", "Overall"}
     cut = {**PAPERS, "datasets": PAPERS["datasets"] | {"simpleqa": {"family": "simpleqa", "size": "all"}}}
-    assert published.family(Params.model_validate(cut).datasets["simpleqa"]) is None
-    assert published.family(asked.datasets["dice"]) is None
+    assert published.paper_dataset_name(Params.model_validate(cut).datasets["simpleqa"]) is None
+    assert published.paper_dataset_name(asked.datasets["dice"]) is None
 
 
 @pytest.mark.parametrize(
@@ -246,33 +261,35 @@ def test_a_family_is_the_papers_unless_something_is_cut_from_it() -> None:
 def test_a_row_of_table_1_is_for_all_of_its_data_sets_and_no_other(
     pair: str, datasets: list[str], counts: list[int] | None
 ) -> None:
-    found = published.of_group(paper(), pair, datasets)
+    found = published.find_group_row(paper(), pair, datasets)
     assert (found and [found[letter] for letter in "PESO"]) == counts
 
 
 def test_the_rows_of_table_1_sum_the_data_sets_they_are_taken_for() -> None:
     """14B models have no LiveCodeBench; and what was not categorized is in no sum."""
     asked = paper()
-    datasets = [name for name, dataset in asked.datasets.items() if published.family(dataset)]
+    datasets = [name for name, dataset in asked.datasets.items() if published.paper_dataset_name(dataset)]
     for pair in asked.pairs:
-        mine = [name for name in datasets if published.of_pair(asked, pair, name)]
-        whole = published.of_group(asked, pair, mine)
+        mine = [name for name in datasets if published.find_pair_row(asked, pair, name)]
+        whole = published.find_group_row(asked, pair, mine)
         if not mine:  # those of ProRL v2 are not printed
             assert pair == "prorl-1.5b-v2"
             continue
         assert whole
-        singles = [published.of_pair(asked, pair, name) for name in mine]
+        singles = [published.find_pair_row(asked, pair, name) for name in mine]
         assert [whole[x] for x in "PESO"] == [sum(single[x] for single in singles if single) for x in "PESO"]
 
 
 def test_slips_of_the_paper_are_marked() -> None:
-    assert {name(row): set(published.slips(row)) for row in ROWS if published.slips(row)} == SLIPS
+    assert {
+        name(row): set(published.misprinted_ratios(row)) for row in ROWS if published.misprinted_ratios(row)
+    } == SLIPS
     other = ["simpleqa", "livebench-reasoning", "livebench-coding", "livebench-language", "scibench"]
     everything = [*MATH, *other, "livecodebench-v5", "livecodebench-v6"]
-    slipped = published.of_group(paper(), "prorl-1.5b-v1", everything)
+    slipped = published.find_group_row(paper(), "prorl-1.5b-v1", everything)
     assert slipped
     assert slipped["note"] == "NDR is printed as 0.02, its counts give 0.0148"
-    correct = published.of_group(paper(), "prorl-1.5b-v1", MATH)
+    correct = published.find_group_row(paper(), "prorl-1.5b-v1", MATH)
     assert correct
     assert correct["note"] is None
 
@@ -286,16 +303,18 @@ def test_trainings_of_a_base_of_the_papers_have_its_own_beside() -> None:
         "early": {"base": "deepseek-1.5b", "rlvr": "mine", "step": 300},
     }
     asked = Params.model_validate(raw)
-    sft, rl = (published.of_training(asked, pair, "minerva") for pair in ("sft", "rl"))
+    sft, rl = (published.find_training_row(asked, pair, "minerva") for pair in ("sft", "rl"))
     assert sft
     assert rl
     assert [[row[letter] for letter in "PESO"] for row in (sft, rl)] == [[154, 28, 18, 72], [138, 12, 34, 88]]
-    assert sft["note"] == published.OWN_RUN
-    step = published.of_step(asked, "early", "aime25")
+    assert sft["note"] == published.OWN_RUN_NOTE
+    step = published.find_step_row(asked, "early", "aime25")
     assert step
     assert [step[key] for key in ("k", *"PESO")] == [256, 18, 2, 3, 7]
     assert "SRR is printed as 0.864, its counts give 0.8571" in step["note"]
-    assert published.of_step(asked, "rl", "aime25") is published.of_training(asked, "early", "aime25") is None
+    assert (
+        published.find_step_row(asked, "rl", "aime25") is published.find_training_row(asked, "early", "aime25") is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -310,9 +329,9 @@ def test_trainings_of_a_base_of_the_papers_have_its_own_beside() -> None:
     ],
 )
 def test_the_papers_perplexities(dataset: str, trace: str, category: str, both: tuple[float, float] | None) -> None:
-    found = published.perplexity(paper(), PAIR, dataset, trace, category)
+    found = published.find_perplexity_row(paper(), PAIR, dataset, trace, category)
     assert (found and (found["perplexity_base"], found["perplexity_rlvr"])) == both
-    assert published.perplexity(paper(), "skywork-or1-7b", dataset, trace, category) is None
+    assert published.find_perplexity_row(paper(), "skywork-or1-7b", dataset, trace, category) is None
 
 
 def test_the_papers_perplexities_stand_below_ours() -> None:
@@ -320,7 +339,9 @@ def test_the_papers_perplexities_stand_below_ours() -> None:
         {"pair": PAIR, "dataset": dataset, "source": "deepseek-r1", "category": "S", "per": "token", "problems": 3}
         for dataset in ("all", "aime24")
     ]
-    found = contents.perplexity(paper(), tables.table(rows, perplexity.tabling.BY_CATEGORY)).to_pylist()
+    found = contents.perplexity_table(
+        paper(), tables.table_from_rows(rows, perplexity_tables.BY_CATEGORY_SCHEMA)
+    ).to_pylist()
     assert [(row["dataset"], row["source"], row["perplexity_rlvr"]) for row in found] == [
         ("all", "here", None),
         ("aime24", "here", None),
@@ -339,12 +360,12 @@ def test_the_papers_perplexities_stand_below_ours() -> None:
     ],
 )
 def test_the_papers_entropies(model: str, dataset: str, numbers: tuple[float, ...] | None) -> None:
-    found = published.entropy(paper(), model, dataset)
+    found = published.find_entropy_row(paper(), model, dataset)
     names = ("average", "tokens", "token_entropy", "answer_entropy")
     assert (found and tuple(found[name] for name in names)) == (pytest.approx(numbers) if numbers else None)
 
 
 def test_every_table_has_a_title_and_a_sentence() -> None:
-    for table in TABLES.values():
+    for table in TABLE_CAPTIONS.values():
         assert not table.title.endswith(".")
         assert table.note.endswith(".")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from stages import report, tables
-from stages.params import Params
+from leash import database, tables
+from leash.params.groups import Params
+from stages.report import stage
 
 
 def top(params: Params, given: dict[str, list[dict[str, Any]]]) -> dict[tuple[str, int], tuple[Any, Any, int]]:
@@ -14,8 +15,8 @@ def top(params: Params, given: dict[str, list[dict[str, Any]]]) -> dict[tuple[st
         plain = {"problem_id": "one", "answer_class": None, "correct": False, "score": 0.0, "status": "ok"}
         rows = [{**plain, "sample": i, **verdict} for i, verdict in enumerate(verdicts)]
         place = tables.verdicts_folder(model, "chain") / "a.parquet"
-        tables.write(place, tables.table(rows, tables.VERDICTS), tables.VERDICTS)
-    found = report.top_answers(tables.database(params, only=["verdicts"])).to_pylist()
+        tables.write(place, tables.table_from_rows(rows, tables.VERDICTS_SCHEMA), tables.VERDICTS_SCHEMA)
+    found = stage.load_top_answers(database.open_database(params, only=["verdicts"])).to_pylist()
     assert {(row["dataset"], row["problem_id"]) for row in found} == {("chain", "one")}
     return {(row["model"], row["rank"]): (row["answer"], row["correct"], row["count"]) for row in found}
 
@@ -46,5 +47,5 @@ def test_the_rest_is_one_row_and_samples_beyond_k_are_in_none(project: Params) -
 def test_a_long_answer_is_kept_as_far_as_it_can_be_shown(project: Params) -> None:
     program = "print(1)\n" * 1000
     [(answer, _, count)] = top(project, {"base": [{"answer": program}, {"answer": program}]}).values()
-    assert answer == program[: report.LONGEST]
+    assert answer == program[: stage.MAX_ANSWER_CHARS]
     assert count == 2

@@ -14,12 +14,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from stages import models, params, sample, seeds
-from stages.prompts import Prompt
-from stages.sample import engines
-from stages.sample.engine import Completion, Decoding, Request
-from stages.train import tasks
-from stages.verify.extract import extract
+from leash import weights as models
+from leash.datasets import embedded_tasks
+from leash.engines import selection
+from leash.engines.protocol import Completion, Decoding, Request
+from leash.grading.extraction import extract
+from leash.params import groups
+from leash.prompts import Prompt
+from leash.statistics import seeds
+from stages.sample import stage as sample
 from tests.conftest import ROOT, small, write_params
 from tests.vllm.conftest import engine_on
 
@@ -38,14 +41,14 @@ def vllm(in_process: None, weights: models.Weights) -> Any:
 
 @pytest.fixture(scope="module")
 def torch_engine(weights: models.Weights) -> Any:
-    from stages.sample.torch_engine import TorchEngine
+    from leash.engines.torch_engine import TorchEngine
 
-    return TorchEngine(*models.load(weights), rows=2048)
+    return TorchEngine(*models.load_model(weights), rows=2048)
 
 
 def requests(samples: range, each: int) -> list[Request]:
     rng = seeds.stream("test", "vllm")
-    prompts = [tasks.draw(rng, *kind, held_out=True).prompt for kind in KINDS for _ in range(each)]
+    prompts = [embedded_tasks.draw_problem(rng, *kind, held_out=True).prompt for kind in KINDS for _ in range(each)]
     return [Request(f"p{i:02d}", Prompt(prompt), samples, ("test",)) for i, prompt in enumerate(prompts)]
 
 
@@ -54,8 +57,8 @@ def by_key(completions: Iterator[Completion]) -> dict[tuple[str, int], Completio
 
 
 def test_greedy_completions_are_the_torch_engines(vllm: Any, torch_engine: Any) -> None:
-    asked, greedy = requests(range(1), 4), Decoding(0.0, 1.0, 72)
-    theirs, ours = by_key(vllm.complete(asked, greedy)), by_key(torch_engine.complete(asked, greedy))
+    batch, greedy = requests(range(1), 4), Decoding(0.0, 1.0, 72)
+    theirs, ours = by_key(vllm.complete(batch, greedy)), by_key(torch_engine.complete(batch, greedy))
     assert theirs.keys() == ours.keys()
     for key, completion in theirs.items():
         assert completion.text.split() == ours[key].text.split()
@@ -66,24 +69,24 @@ def test_greedy_completions_are_the_torch_engines(vllm: Any, torch_engine: Any) 
 def test_samples_are_of_the_same_distribution(vllm: Any, torch_engine: Any) -> None:
     """On every problem: a χ² test that both engines' answers come from one distribution, answers seen fewer than ten
     times taken together. The level of 0.001 is shared out over the problems (Bonferroni)."""
-    asked = requests(range(SAMPLES), 3)
-    answers: dict[str, list[Counter[str | None]]] = {request.problem_id: [] for request in asked}
+    batch = requests(range(SAMPLES), 3)
+    answers: dict[str, list[Counter[str | None]]] = {request.problem_id: [] for request in batch}
     for engine in (vllm, torch_engine):
         drawn: dict[str, Counter[str | None]] = {problem: Counter() for problem in answers}
-        for completion in engine.complete(asked, PLAIN):
+        for completion in engine.complete(batch, PLAIN):
             drawn[completion.problem_id][extract(completion.text)] += 1
         for problem, counts in drawn.items():
             assert counts.total() == SAMPLES
             answers[problem].append(counts)
     p_values = {problem: same(*both) for problem, both in answers.items()}
     assert min(p_values.values()) > LEVEL / len(p_values), p_values
-    # A model that answered otherwise would be found: the first problem's answers against the second's.
+    # The test finds a difference if there is one: the answers of the first problem against those of the second.
     first, second = list(answers.values())[:2]
     assert same(first[0], second[1]) < LEVEL / len(p_values)
 
 
 def same(one: Counter[str | None], other: Counter[str | None]) -> float:
-    """The p-value of a χ² test that two counts of answers are of one distribution."""
+    """The p-value of a χ² test that two counts of answers come from one distribution."""
     total = one + other
     frequent = [answer for answer, times in total.items() if times >= 10]
     table = np.array([[counts[answer] for answer in frequent] for counts in (one, other)])
@@ -92,8 +95,8 @@ def same(one: Counter[str | None], other: Counter[str | None]) -> float:
     return float(stats.chi2_contingency(table).pvalue) if table.shape[1] > 1 else 1.0
 
 
-def test_a_sample_depends_on_its_number_alone(vllm: Any) -> None:
-    """Drawn again in another order and company: the same samples, but for a rare token that another batch tips."""
+def test_a_sample_depends_on_its_number_only(vllm: Any) -> None:
+    """Another order and batch give the same samples, except for a rare token that another batch changes."""
     whole = by_key(vllm.complete(requests(range(64), 4), PLAIN))
     part = by_key(vllm.complete(list(reversed(requests(range(13, 40), 4))), PLAIN))
     assert len(part) == 20 * 27
@@ -102,41 +105,44 @@ def test_a_sample_depends_on_its_number_alone(vllm: Any) -> None:
     assert len({c.text for c in whole.values()}) > 300
 
 
-def test_a_prompt_too_long_is_refused_in_a_sentence(vllm: Any) -> None:
-    from stages.errors import LeashError
+def test_a_prompt_that_is_too_long_is_refused_and_the_engine_continues(vllm: Any) -> None:
+    from leash.engines.vllm_engine import RefusedPromptError
 
     long = Request("p0", Prompt("compute " + "3 + " * 100 + "4 :"), range(1), ("test",))
-    with pytest.raises(LeashError, match="vLLM refuses problem p0"):
+    with pytest.raises(RefusedPromptError) as error:
         list(vllm.complete([long], PLAIN))
-    assert len(list(vllm.complete(requests(range(1), 1), PLAIN))) == 5  # and the engine goes on
+    assert error.value.problem_id == "p0"
+    assert len(list(vllm.complete(requests(range(1), 1), PLAIN))) == 5
 
 
 def test_the_stage_samples_with_vllm_and_stops_early(
     vllm: Any, weights: models.Weights, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Through the stage, engine and all: what an adaptive run draws is a prefix of what a full one draws."""
-    from stages import fetch, verify
-    from stages.sample.ledger import Ledger
+    """Through the stage: an adaptive run draws a prefix of what a full run draws."""
+    from leash import problems
+    from leash.grading import hit_checker
+    from leash.ledger import Ledger
+    from stages.fetch import stage
 
     (tmp_path / "models").symlink_to(ROOT / "models")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(engines, "_load_vllm", lambda *_: vllm)  # the one that is running
+    monkeypatch.setattr(selection, "_load_vllm", lambda *_: vllm)  # the running engine
     raw = small(sample={"k": 48, "engine": "vllm", "vllm": {"max_model_len": 128, "eager": True, "max_num_seqs": 16}})
     raw["models"][weights.name]["dtype"] = "float32"
     full = write_params(tmp_path, raw)
-    fetch.run(full, "make")
-    fetch.run(full, "chain")
+    stage.run(full, "make")
+    stage.run(full, "chain")
     sample.run(full, weights.name, "chain")
     texts = {(r["problem_id"], r["sample"]): r["text"] for r in _rows("chain", weights.name)}
     assert len(texts) == 4 * 48
 
     raw["sample"]["stop_after"] = 1
-    adaptive: params.Params = write_params(tmp_path, raw)
+    adaptive: groups.Params = write_params(tmp_path, raw)
     drawn = sample.run(adaptive, weights.name, "make")
-    check = verify.checker(verify.problems_of("make"), full.verify)
-    held = Ledger(Path("data/completions") / weights.name / "make").have()
+    check = hit_checker.build_checker(problems.load_problems("make"), full.verify)
+    on_disk = Ledger(Path("data/completions") / weights.name / "make").have()
     hits = Counter(r["problem_id"] for r in _rows("make", weights.name) if check(r["problem_id"], r["text"]))
-    for problem, samples in held.items():
+    for problem, samples in on_disk.items():
         assert samples.tolist() == list(range(len(samples)))
         assert len(samples) == 48 or hits[problem] >= 1
     assert drawn.samples < 6 * 48
@@ -144,6 +150,6 @@ def test_the_stage_samples_with_vllm_and_stops_early(
 
 
 def _rows(dataset: str, model: str) -> list[dict[str, Any]]:
-    from stages.sample.ledger import Ledger
+    from leash.ledger import Ledger
 
     return list(Ledger(Path("data/completions") / model / dataset).texts())

@@ -20,21 +20,21 @@ from typing import Any
 
 import pytest
 
-from stages import models, seeds
-from stages.errors import LeashError
-from stages.params import OpenAI
-from stages.prompts import Prompt
-from stages.sample.engine import Completion, Decoding, Request
-from stages.sample.openai_engine import OpenAIEngine
-from stages.sample.torch_engine import TorchEngine
-from stages.train import tasks
+from leash import weights
+from leash.datasets import embedded_tasks
+from leash.engines.openai_engine import OpenAIEngine, ServedModelError, ServerRequestError
+from leash.engines.protocol import Completion, Decoding, Request
+from leash.engines.torch_engine import TorchEngine
+from leash.params.groups import OpenAI
+from leash.prompts import Prompt
+from leash.statistics import seeds
 from tests.conftest import ROOT
 from tests.served import drawn_here
 
 pytestmark = pytest.mark.vllm
 
 BASE = str(ROOT / "models" / "embedded" / "base")
-STARTS_WITHIN = 300  # seconds; half a minute is usual
+START_TIMEOUT_S = 300  # half a minute is usual
 GREEDY = Decoding(temperature=0.0, top_p=1.0, max_tokens=72)
 PLAIN = Decoding(temperature=1.0, top_p=1.0, max_tokens=72)
 # The question as it is, so that a chat and a plain text are the same tokens.
@@ -47,7 +47,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("server")
     port = free_port()
     with (folder / "log").open("w") as log:
-        # A session of its own, so that the processes that it starts end with it.
+        # In its own session, so that the processes that it starts end with it.
         server = subprocess.Popen(
             command(folder, port), cwd=folder, env=environment(), stdout=log, stderr=log, start_new_session=True
         )
@@ -87,7 +87,7 @@ def environment() -> dict[str, str]:
 
 
 def wait_until_healthy(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    deadline = time.monotonic() + STARTS_WITHIN
+    deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline:
         if server.poll() is not None:
             break
@@ -102,7 +102,7 @@ def wait_until_healthy(server: subprocess.Popen[bytes], port: int, log: Path) ->
 
 @pytest.fixture(scope="module")
 def torch_engine() -> TorchEngine:
-    engine = TorchEngine(*models.load(models.Weights("base", BASE, None, "float32")))
+    engine = TorchEngine(*weights.load_model(weights.Weights("base", BASE, None, "float32")))
     engine.tokenizer.chat_template = TEMPLATE
     return engine
 
@@ -112,27 +112,31 @@ def engine_at(url: str, name: str = "base", **settings: Any) -> OpenAIEngine:
 
 
 def requests(samples: range, *, chat: bool) -> list[Request]:
-    """One sample each, as the sample stage asks for them."""
+    """One sample per request, as the sample stage sends them."""
     rng = seeds.stream("test", "vllm server")
     kinds = [("chain", 5), ("chain", 8), ("make", 3), ("make", 8)]
-    asked = [Prompt(tasks.draw(rng, *kind, held_out=True).prompt, chat=chat) for kind in kinds for _ in range(2)]
+    batch = [
+        Prompt(embedded_tasks.draw_problem(rng, *kind, held_out=True).prompt, chat=chat)
+        for kind in kinds
+        for _ in range(2)
+    ]
     return [
         Request(str(i), prompt, range(sample, sample + 1), ("test",))
-        for i, prompt in enumerate(asked)
+        for i, prompt in enumerate(batch)
         for sample in samples
     ]
 
 
-def complete(engine: OpenAIEngine, asked: list[Request], decoding: Decoding) -> list[Completion]:
+def complete(engine: OpenAIEngine, batch: list[Request], decoding: Decoding) -> list[Completion]:
     with ThreadPoolExecutor(32) as pool:
-        return list(pool.map(lambda request: next(engine.complete([request], decoding)), asked))
+        return list(pool.map(lambda request: next(engine.complete([request], decoding)), batch))
 
 
 @pytest.mark.parametrize("chat", [False, True])
 def test_greedy_completions_are_the_torch_engines(url: str, torch_engine: TorchEngine, chat: bool) -> None:
-    asked = requests(range(1), chat=chat)
-    theirs = complete(engine_at(url, logprobs=True), asked, GREEDY)
-    for their, our in zip(theirs, drawn_here(torch_engine, asked, GREEDY), strict=True):
+    batch = requests(range(1), chat=chat)
+    theirs = complete(engine_at(url, logprobs=True), batch, GREEDY)
+    for their, our in zip(theirs, drawn_here(torch_engine, batch, GREEDY), strict=True):
         # vLLM's detokenizer puts a space before the first word.
         assert (their.problem_id, their.text.split()) == (our.problem_id, our.text.split())
         assert (their.tokens, their.finish) == (our.tokens, our.finish)
@@ -158,18 +162,18 @@ def logprobs(completions: list[Completion]) -> dict[tuple[str, str], float | Non
 
 @pytest.mark.parametrize("chat", [False, True])
 def test_seeded_samples_are_the_same_twice_and_differ(url: str, chat: bool) -> None:
-    asked = requests(range(64), chat=chat)[:64]
-    first, second = (complete(engine_at(url), asked, PLAIN) for _ in range(2))
+    batch = requests(range(64), chat=chat)[:64]
+    first, second = (complete(engine_at(url), batch, PLAIN) for _ in range(2))
     assert [c.text for c in first] == [c.text for c in second]
     assert [c.sample for c in first] == list(range(64))
     assert len({c.text for c in first}) > 1
 
 
-def test_a_model_that_is_not_served_gets_a_sentence(url: str) -> None:
-    with pytest.raises(LeashError, match=r"has no other \(404 The model `other` does not exist"):
+def test_a_model_that_is_not_served_is_refused_with_the_servers_reason(url: str) -> None:
+    with pytest.raises(ServedModelError, match=r"\(404 The model `other` does not exist"):
         complete(engine_at(url, "other"), requests(range(1), chat=False)[:1], GREEDY)
 
 
 def test_a_refused_request_gets_the_servers_reason(url: str) -> None:
-    with pytest.raises(LeashError, match=r"refuses the request \(400 .*max_model_len=128"):
+    with pytest.raises(ServerRequestError, match=r"\(400 .*max_model_len=128"):
         complete(engine_at(url), requests(range(1), chat=False)[:1], Decoding(0.0, 1.0, 1000))

@@ -1,5 +1,5 @@
-"""A stranger's pair of real language models: SmolLM2-135M with its chat template, sampled by real vLLM through
-`dvc repro` from nothing, killed midway and run again, to a report."""
+"""A user's own pair of real language models: SmolLM2-135M with its chat template, sampled by real vLLM. `dvc repro`
+runs from a fresh clone, is killed midway, and runs again to a report."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture
 def repo(tmp_path: Path, checkpoints: tuple[Path, Path]) -> Path:
-    """A fresh clone with somebody's questions."""
+    """A fresh clone with a user's questions."""
     folder = tmp_path / "leash"
     for name in shell("git", "ls-files", cwd=ROOT).splitlines():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -80,9 +80,9 @@ def shards(repo: Path) -> dict[str, bytes]:
 def test_a_pair_of_language_models_survives_a_kill_and_gets_its_report(repo: Path) -> None:
     with start(repo) as process:
         assert process.stdout
-        # The first model is done, and the engine of the second is up: then everything is killed at once.
-        heard = list(takewhile(lambda line: not line.startswith("vllm for sharp"), process.stdout))
-        assert any("smol on exam: 32 completions drawn" in line for line in heard), "".join(heard)
+        # Kill everything when the first model is done and the engine of the second is up.
+        lines = list(takewhile(lambda line: not line.startswith("vllm for sharp"), process.stdout))
+        assert any("smol on exam: 32 completions drawn" in line for line in lines), "".join(lines)
         family = Watched(descendants(process.pid))
         sampler = next(pid for pid, command in descendants(process.pid).items() if "leash sample sharp" in command)
         os.kill(sampler, signal.SIGKILL)
@@ -91,13 +91,13 @@ def test_a_pair_of_language_models_survives_a_kill_and_gets_its_report(repo: Pat
     kept = shards(repo)
     assert kept
 
-    (repo / ".dvc" / "tmp" / "rwlock").unlink(missing_ok=True)  # DVC writes it in place; a kill may cut it short
+    (repo / ".dvc" / "tmp" / "rwlock").unlink(missing_ok=True)  # DVC writes it in place, so a kill may truncate it
     with start(repo) as process:
         assert process.stdout
-        heard = list(process.stdout)
-        assert process.wait() == 0, "".join(heard)
-    said = "".join(heard)
-    assert "WARNING" not in said
+        lines = list(process.stdout)
+        assert process.wait() == 0, "".join(lines)
+    output = "".join(lines)
+    assert "WARNING" not in output
     assert kept.items() <= shards(repo).items()  # nothing was drawn twice
     metrics = json.loads((repo / "reports" / "metrics.json").read_text())
     assert sum(metrics["pairs"]["sharp"][name] for name in "PESO") == len(QUESTIONS)

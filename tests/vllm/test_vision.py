@@ -12,13 +12,17 @@ from typing import Any
 
 import pytest
 
-from stages import models, sample, tables, verify
-from stages.errors import LeashError
-from stages.models import load_processor
-from stages.prompts import Prompt, rendered
-from stages.sample import engines
-from stages.sample.engine import Completion, Decoding, Request
-from stages.sample.vllm_engine import picture
+from leash import tables
+from leash import weights as models
+from leash.engines import selection
+from leash.engines.protocol import Completion, Decoding, Request
+from leash.engines.vllm_engine import NotAVisionModelError, RefusedPromptError, decode_image
+from leash.ledger import SamplesMismatchError
+from leash.prompts import Prompt, render_prompt
+from leash.sampling import sampler
+from leash.weights import load_processor
+from stages.sample import stage
+from stages.verify import stage as verify
 from tests.conftest import small, write_params
 from tests.vllm.conftest import BASE, engine_on
 
@@ -27,8 +31,8 @@ pytestmark = pytest.mark.vllm
 GREEDY = Decoding(temperature=0.0, top_p=1.0, max_tokens=12)
 PLAIN = Decoding(temperature=1.0, top_p=1.0, max_tokens=12)
 SIDE, PATCH = 56, 14
-PATCHES = (SIDE // PATCH) ** 2 // 4  # four of them make a token
-TOKENS = PATCHES + 3  # with those around them, which an image has in the prompt
+PATCHES = (SIDE // PATCH) ** 2 // 4  # four patches make a token
+TOKENS = PATCHES + 3  # of an image in the prompt, with the tokens around it
 TEMPLATE = (
     "{{ bos_token }}{% for message in messages %}{% for part in message['content'] %}"
     "{{ '<image>' if part['type'] == 'image' else part['text'] }}{% endfor %} {% endfor %}"
@@ -36,7 +40,7 @@ TEMPLATE = (
 
 
 def stripes(colour: str, format: str = "PNG") -> bytes:
-    """An image file: upright stripes of a colour on white."""
+    """An image file with vertical stripes of a colour on white."""
     from PIL import Image, ImageDraw
 
     image = Image.new("RGB", (40, 30), "white")
@@ -59,7 +63,7 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> models.Weights:
 
 
 def make_model(folder: Path) -> None:
-    """Weights large enough that what an image shows matters to every token."""
+    """Make weights so large that the image affects every token."""
     import torch
     from transformers import Idefics3Config, Idefics3ForConditionalGeneration, LlamaConfig
 
@@ -92,7 +96,7 @@ def make_model(folder: Path) -> None:
 
 
 def make_processor() -> Any:
-    """The embedded models' words, and the tokens that stand for an image."""
+    """The tokenizer of the embedded models with the tokens for an image."""
     from transformers import Idefics3ImageProcessorPil, Idefics3Processor
 
     tokenizer = models.load_tokenizer(BASE)
@@ -108,7 +112,7 @@ def vllm(in_process: None, weights: models.Weights) -> Any:
     return engine_on(weights)
 
 
-def asked(*images: bytes, text: str = "compute 3 + 4 :") -> Prompt:
+def make_prompt(*images: bytes, text: str = "compute 3 + 4 :") -> Prompt:
     return Prompt(text, "make", chat=True, images=images)
 
 
@@ -130,78 +134,78 @@ def test_greedy_completions_are_those_of_transformers(
 
     model: Any = Idefics3ForConditionalGeneration.from_pretrained(weights.source)
     processor: Any = load_processor(weights)
-    text = rendered(asked(*images), processor)
+    text = render_prompt(make_prompt(*images), processor)
     inputs: Any = processor(
-        text=text, images=[picture(image) for image in images], return_tensors="pt", add_special_tokens=False
+        text=text, images=[decode_image(image) for image in images], return_tensors="pt", add_special_tokens=False
     )
     out: Any = model.generate(
         **inputs, do_sample=False, max_new_tokens=12, output_logits=True, return_dict_in_generate=True
     )
     ids = out.sequences[0, inputs["input_ids"].shape[1] :]
     steps = torch.stack(out.logits, 1)[0].log_softmax(-1)
-    (ours,) = drawn(vllm, asked(*images))
+    (ours,) = drawn(vllm, make_prompt(*images))
     assert ours.tokens == len(ids)
     assert ours.text.split() == processor.tokenizer.decode(ids, skip_special_tokens=True).split()
     assert ours.logprob == pytest.approx(float(steps.gather(1, ids[:, None]).sum()), abs=1e-3)
 
 
-def test_another_image_is_answered_otherwise_and_the_same_one_alike(vllm: Any) -> None:
+def test_another_image_changes_the_samples_and_the_same_image_does_not(vllm: Any) -> None:
     samples = range(16)
-    red, blue, again = (outcome(drawn(vllm, asked(image), PLAIN, samples)) for image in (RED, BLUE, RED))
+    red, blue, again = (outcome(drawn(vllm, make_prompt(image), PLAIN, samples)) for image in (RED, BLUE, RED))
     assert red == again
     assert len({text for text, _ in red}) > 8
     assert sum(one != other for one, other in zip(red, blue, strict=True)) > 8
 
 
 def test_the_prompt_grows_by_the_images_tokens(vllm: Any, weights: models.Weights) -> None:
-    texts = load_processor(weights).tokenizer(rendered(asked(RED), load_processor(weights)), add_special_tokens=False)
-    ids = vllm._input(asked(RED))["prompt_token_ids"]
+    texts = load_processor(weights).tokenizer(
+        render_prompt(make_prompt(RED), load_processor(weights)), add_special_tokens=False
+    )
+    ids = vllm._vllm_input(make_prompt(RED))["prompt_token_ids"]
     assert len(ids) == len(texts["input_ids"]) - 1 + TOKENS
-    assert len(vllm._input(asked(RED, BLUE))["prompt_token_ids"]) == len(ids) + TOKENS
+    assert len(vllm._vllm_input(make_prompt(RED, BLUE))["prompt_token_ids"]) == len(ids) + TOKENS
 
 
-def test_an_image_stands_where_its_mark_is(vllm: Any) -> None:
-    marked = outcome(drawn(vllm, asked(RED, BLUE, text="make <image2> from <image1> :")))
-    assert marked == outcome(drawn(vllm, asked(BLUE, RED, text="make <image1> from <image2> :")))
-    assert marked != outcome(drawn(vllm, asked(RED, BLUE, text="make <image1> from <image2> :")))
+def test_an_image_replaces_its_mark(vllm: Any) -> None:
+    marked = outcome(drawn(vllm, make_prompt(RED, BLUE, text="make <image2> from <image1> :")))
+    assert marked == outcome(drawn(vllm, make_prompt(BLUE, RED, text="make <image1> from <image2> :")))
+    assert marked != outcome(drawn(vllm, make_prompt(RED, BLUE, text="make <image1> from <image2> :")))
 
 
-def test_what_is_transparent_is_white() -> None:
+def test_transparent_pixels_become_white() -> None:
     from PIL import Image
 
     file = BytesIO()
     Image.new("RGBA", (2, 2), (200, 0, 0, 0)).save(file, "PNG")
-    assert picture(file.getvalue()).getpixel((0, 0)) == (255, 255, 255)
-    assert picture(RED).getpixel((0, 0)) == (255, 0, 0)
+    assert decode_image(file.getvalue()).getpixel((0, 0)) == (255, 255, 255)
+    assert decode_image(RED).getpixel((0, 0)) == (255, 0, 0)
 
 
-def test_a_broken_image_is_refused_in_a_sentence(vllm: Any) -> None:
-    with pytest.raises(LeashError, match=r"^vLLM refuses problem p: one of its images is damaged or of .*\.$"):
-        drawn(vllm, asked(b"not an image"))
-    assert len(drawn(vllm, asked(RED))) == 1  # and the engine goes on
+def test_a_broken_image_is_refused_and_the_engine_continues(vllm: Any) -> None:
+    with pytest.raises(RefusedPromptError, match="images is damaged"):
+        drawn(vllm, make_prompt(b"not an image"))
+    assert len(drawn(vllm, make_prompt(RED))) == 1
 
 
-def test_a_template_without_a_place_for_images_is_refused_in_a_sentence(
-    vllm: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_template_without_a_place_for_images_is_refused(vllm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vllm._processor, "chat_template", TEMPLATE.replace("<image>", ""))
-    with pytest.raises(LeashError, match=r"^vLLM refuses problem p: [^\n]*image[^\n]*\.$"):
-        drawn(vllm, asked(RED, text="make 7 from 3 4 :"))
+    with pytest.raises(RefusedPromptError, match="image"):
+        drawn(vllm, make_prompt(RED, text="make 7 from 3 4 :"))
 
 
 @pytest.mark.usefixtures("in_process")
-def test_a_model_without_eyes_says_so() -> None:
-    with pytest.raises(LeashError, match=r"have images, and base is no vision-language model; .*\.$"):
-        drawn(engine_on(BASE), asked(RED))
+def test_a_model_that_cannot_see_is_refused() -> None:
+    with pytest.raises(NotAVisionModelError) as error:
+        drawn(engine_on(BASE), make_prompt(RED))
+    assert error.value.model == "base"
 
 
 def test_the_stage_samples_questions_with_images(
     vllm: Any, weights: models.Weights, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From the problems table to verdicts. Another image in the table makes the old samples unusable; the same ones
-    are not drawn again."""
+    """From the problems table to verdicts. Samples are not drawn twice, and another image makes them unusable."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(engines, "_load_vllm", lambda *_: vllm)  # the one that is running
+    monkeypatch.setattr(selection, "_load_vllm", lambda *_: vllm)  # the running engine
     raw = small(sample={"k": 6, "engine": "vllm", "vllm": {"max_model_len": 128, "eager": True}, "max_tokens": 12})
     raw["models"] = {"eyes": {"path": weights.source, "dtype": "float32"}}
     raw["datasets"] = {"pictures": {"path": "pictures.parquet", "grader": "exact", "chat": True, "system": "make"}}
@@ -210,21 +214,22 @@ def test_the_stage_samples_questions_with_images(
     params = write_params(tmp_path, raw)
     write_problems([[RED], [BLUE], None])
 
-    assert sample.run(params, "eyes", "pictures").samples == 3 * 6
-    assert sample.run(params, "eyes", "pictures").samples == 0
-    held = {(row["problem_id"], row["sample"]): row["text"] for row in rows("eyes", "pictures")}
-    assert len(held) == 3 * 6
-    assert [held["p0", i] for i in range(6)] != [held["p1", i] for i in range(6)]
+    assert stage.run(params, "eyes", "pictures").samples == 3 * 6
+    assert stage.run(params, "eyes", "pictures").samples == 0
+    texts = {(row["problem_id"], row["sample"]): row["text"] for row in rows("eyes", "pictures")}
+    assert len(texts) == 3 * 6
+    assert [texts["p0", i] for i in range(6)] != [texts["p1", i] for i in range(6)]
     assert verify.run(params, "eyes", "pictures") == 3 * 6
-    assert sample.show_prompt(params, "eyes", "pictures").startswith("<s>make <image>compute 3 + 4 :")
+    assert sampler.format_first_prompt(params, "eyes", "pictures").startswith("<s>make <image>compute 3 + 4 :")
 
     write_problems([[BLUE], [BLUE], None])
-    with pytest.raises(LeashError, match="another text of the problem p0"):
-        sample.run(params, "eyes", "pictures")
+    with pytest.raises(SamplesMismatchError) as error:
+        stage.run(params, "eyes", "pictures")
+    assert error.value.problem_id == "p0"
 
 
 def write_problems(images: Sequence[list[bytes] | None]) -> None:
-    """The same question each time, with other images."""
+    """Problems with the same question and different images."""
     problems = [
         {
             "dataset": "pictures",
@@ -237,9 +242,15 @@ def write_problems(images: Sequence[list[bytes] | None]) -> None:
         }
         for i, shown in enumerate(images)
     ]
-    tables.write(tables.problems_path("pictures"), tables.table(problems, tables.PROBLEMS), tables.PROBLEMS)
+    tables.write(
+        tables.problems_path("pictures"),
+        tables.table_from_rows(problems, tables.PROBLEMS_SCHEMA),
+        tables.PROBLEMS_SCHEMA,
+    )
 
 
 def rows(model: str, dataset: str) -> list[dict[str, Any]]:
     folder = tables.completions_folder(model, dataset)
-    return [row for shard in tables.shards(folder) for row in tables.read(shard, tables.COMPLETIONS, "").to_pylist()]
+    return [
+        row for shard in tables.shards(folder) for row in tables.read(shard, tables.COMPLETIONS_SCHEMA, "").to_pylist()
+    ]

@@ -1,4 +1,4 @@
--- the answers of a problem are its hits: each is correct somewhere, and together they are the problem's
+-- the answers of a problem share its hits: each answer has a hit, and their hits add up to the problem's
 select problem.pair, problem.problem_id
 from support as problem
 inner join support_by_answer as answer using (pair, dataset, problem_id)

@@ -1,4 +1,4 @@
--- the first hit is the first correct sample, and the first eighth holds what lies before its end
+-- the first hit is the first correct sample, and counts of the first eighth agree with it
 with firsts as (
     select dataset, problem_id, model, min(sample) filter (where correct) as hit from verdicts group by all
 )

@@ -1,4 +1,4 @@
--- a guess floor is a chance, there for every problem that either model solves; only hits can be lucky
+-- a guess floor is a probability and exists for every problem with a hit; only hits can be lucky
 select * from support
 where not (guess_base between 0 and 1) or not (guess_rlvr between 0 and 1)
     or (guess_base is null) <> (c_base + c_rlvr = 0)

@@ -1,5 +1,5 @@
--- no problem's correct completions weigh more than everything, none weighs more than it may, each was written by
--- somebody, and none has a sample that its hits don't have
+-- the masses of a problem's correct completions are at most 1, alone and together; a completion has a first sample if
+-- and only if it has hits
 select model, dataset, problem_id
 from mass
 group by all

@@ -1,5 +1,4 @@
--- every problem has both of its generator's solutions scored by every model, the worked one in another order too, and
--- likelihoods are likelihoods
+-- every model scored both solutions of every problem, and the worked one in another order too; all values are positive
 select problems.problem_id, perplexity.model
 from problems
 left join perplexity using (dataset, problem_id)

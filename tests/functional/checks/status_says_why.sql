@@ -1,4 +1,4 @@
--- a status is one of five; only a scored answer can be correct; a truncated one has no answer
+-- a status is one of five; only a scored answer can be correct; a truncated completion has no answer
 select * from verdicts
 where status not in ('ok', 'no_answer', 'truncated', 'timeout', 'error')
     or (correct and status <> 'ok')

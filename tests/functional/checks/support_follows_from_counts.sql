@@ -1,4 +1,4 @@
--- a category is what the counts, the end of sampling and epsilon say, and intervals hold their estimates
+-- categories follow from the counts, the end of sampling and epsilon; intervals contain their estimates
 select * from support
 where category <> case
         when c_base > epsilon * if(ended_base = 'k', n_base, k) and c_rlvr > epsilon * if(ended_rlvr = 'k', n_rlvr, k)

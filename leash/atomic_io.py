@@ -1,0 +1,107 @@
+"""Atomic writes and content hashes. A file is written whole or not at all, even if the process is killed.
+
+Writers that share a folder must not run at the same time: `delete_unfinished` would delete each other's work.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+# .dvcignore lists this prefix too, so that DVC never tracks an unfinished file.
+UNFINISHED_PREFIX = ".unfinished-"
+HASH_HEX_DIGITS = 16
+HASH_CACHE_PATH = Path("data/.hashes.json")
+# Hashing a smaller file is as fast as reading the cache.
+MIN_CACHED_HASH_BYTES = 1 << 24
+
+
+@contextmanager
+def atomic_write(path: Path) -> Iterator[Path]:
+    """Yield a temporary file beside `path` and rename it to `path` if the block succeeds.
+
+    The temporary name begins with a dot, so nothing takes it for a shard, table or figure. A killed run leaves it
+    behind for `delete_unfinished`.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f"{UNFINISHED_PREFIX}{path.stem}-", suffix=path.suffix)
+    os.close(handle)
+    unfinished = Path(name)
+    try:
+        yield unfinished
+        # The content must reach the disk before the name does: otherwise a power cut can leave an empty file.
+        with unfinished.open("rb") as written:
+            os.fsync(written.fileno())
+        # mkstemp makes files that only their owner can read. The umask can only be read by setting it.
+        os.umask(umask := os.umask(0))
+        unfinished.chmod(0o666 & ~umask)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def write(path: Path, content: bytes | str) -> None:
+    with atomic_write(path) as unfinished:
+        unfinished.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def delete_unfinished(folder: Path) -> None:
+    """Delete the unfinished files of killed runs. No other process may be writing to the folder."""
+    for unfinished in folder.rglob(f"{UNFINISHED_PREFIX}*"):
+        unfinished.unlink(missing_ok=True)
+
+
+def hash_of(*parts: str) -> str:
+    """Hash strings to 16 hex digits."""
+    # The separator keeps ("ab", "c") and ("a", "bc") apart.
+    return bytes_hash("\x1f".join(parts).encode())
+
+
+def bytes_hash(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=HASH_HEX_DIGITS // 2).hexdigest()
+
+
+def file_hash(path: Path) -> str:
+    """The same hash as `bytes_hash`, without reading the whole file into memory."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=HASH_HEX_DIGITS // 2)).hexdigest()
+
+
+def cached_file_hash(path: Path) -> str:
+    """`file_hash`, with the hashes of large files cached in data/.hashes.json until their size or times change.
+
+    Weights are tens of gigabytes, and every stage that loads them needs their hash.
+    """
+    stat = path.stat()
+    if stat.st_size < MIN_CACHED_HASH_BYTES:
+        return file_hash(path)
+    key, state = str(path.resolve()), [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
+    cached = _load_hash_cache().get(key, [])
+    if cached[:3] == state:
+        return str(cached[3])
+    content_hash = file_hash(path)
+    # Hashing takes minutes, in which another process may have added its own hashes: load the cache again.
+    entries = {**_load_hash_cache(), key: [*state, content_hash]}
+    write(HASH_CACHE_PATH, json.dumps(entries, indent=1, sort_keys=True))
+    return content_hash
+
+
+def _load_hash_cache() -> dict[str, list[Any]]:
+    try:
+        cache = json.loads(HASH_CACHE_PATH.read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # a missing or damaged cache only costs time
+        return {}
+    entries = cache.items() if isinstance(cache, dict) else ()
+    return {path: entry for path, entry in entries if isinstance(entry, list) and len(entry) == 4}
+
+
+def matches_hash_in_name(file: Path) -> bool | None:
+    """Whether a file named `….{hash}.suffix` still has the content of that hash; None if its name has no hash."""
+    _, dot, named = file.stem.rpartition(".")
+    return named == file_hash(file) if dot and len(named) == HASH_HEX_DIGITS else None

@@ -1,0 +1,1 @@
+"""Hits per problem, counted by DuckDB over the verdict tables."""

@@ -1,0 +1,59 @@
+"""Count hits and samples per problem and pair.
+
+A plan is a table with a row per pair and data set: its two models, k and epsilon. tallies.sql reads the verdicts once
+for all plans; counts.sql counts one plan. Categories are not decided here, but in leash/statistics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from leash import cross_pair, database
+from leash.params.groups import Params
+
+SQL_DIR = Path(__file__).parent
+
+
+def pair_plan(params: Params, k_at_most: int | None = None) -> pa.Table:
+    """The plan of every pair at its own k, or at `k_at_most` if that is smaller."""
+    return build_plan(params, {pair: params.models_of(pair) for pair in params.run.pairs}, k_at_most)
+
+
+def common_k_plan(params: Params) -> pa.Table:
+    """The plan of all pairs, and of every two trained models that are compared, at the k that all have."""
+    return build_plan(params, cross_pair.compared_models(params), cross_pair.common_k(params))
+
+
+def build_plan(params: Params, pairs: Mapping[str, tuple[str, str]], k_at_most: int | None = None) -> pa.Table:
+    """A plan for the two models under each name."""
+    rows = []
+    for pair, (base, rlvr) in pairs.items():
+        for dataset in params.run.datasets:
+            own_k = params.models_k(base, rlvr, dataset)
+            k = min(own_k, k_at_most or own_k)
+            key = {"pair": pair, "dataset": dataset, "domain": params.datasets[dataset].domain}
+            # The check of the extrapolation fits the first eighth of the samples.
+            rows.append({**key, "base": base, "rlvr": rlvr, "k": k, "eighth": k // 8, "epsilon": params.epsilon(k)})
+    return pa.Table.from_pylist(rows)
+
+
+def open_tallies(params: Params, plans: Sequence[pa.Table]) -> duckdb.DuckDBPyConnection:
+    """A connection with the table `tallies`, from which every count of these plans can be made."""
+    connection = database.open_database(params, only=["verdicts", "mass"])
+    cuts = sorted({k for plan in plans for name in ("k", "eighth") for k in plan[name].to_pylist()} - {0})
+    within = " ".join(f"when sample < {k:d} then {k:d}" for k in cuts)
+    connection.execute(f"create macro upto(sample) as case {within} end")
+    database.materialize_query(connection, "tallies", SQL_DIR / "tallies.sql")
+    return connection
+
+
+def create_counts_table(connection: duckdb.DuckDBPyConnection, params: Params, plan: pa.Table) -> None:
+    """Make the table `counts` of a plan in a connection that has the tallies."""
+    connection.register("plan", plan)
+    stop_after = params.sample.stop_after
+    rule = {"stop_after": stop_after, "floor": None if stop_after is None else params.sample.floor}
+    database.materialize_query(connection, "counts", SQL_DIR / "counts.sql", rule)

@@ -1,0 +1,16 @@
+-- tallies: the one pass over the verdicts; everything else is computed from it. How often each model gave each answer
+-- to each problem, correct, wrong or unscored (correct is null), and the first and last sample that did.
+-- The macro upto(sample) is the smallest k of the plans that includes the sample, so the first k samples are those with
+-- upto <= k. It is null for a sample beyond the largest k, which is in no count.
+select
+    model,
+    dataset,
+    problem_id,
+    upto(sample) as upto,
+    answer_class,
+    correct,
+    count(*) as samples,
+    min(sample) as first,
+    max(sample) as last
+from verdicts
+group by all

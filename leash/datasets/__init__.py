@@ -1,0 +1,1 @@
+"""Problems from any origin: benchmarks, files, generators, Reasoning Gym."""

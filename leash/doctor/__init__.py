@@ -1,0 +1,1 @@
+"""What this machine can run, what this run needs, and the next command to type."""

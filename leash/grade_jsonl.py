@@ -1,0 +1,190 @@
+r"""`leash grade`: read JSON lines, and write each line back with its grade, in the same order.
+
+    {"gold": "0.5", "text": "so \\boxed{1/2}"}
+->  {"gold": "0.5", "text": "so \\boxed{1/2}", "answer": "1/2", "correct": true, "score": 1.0, "status": "ok"}
+
+Workers parse, extract, grade and encode the lines. This process splits the input into lines and restores their order,
+so memory stays bounded however long the input is. Graders that cost money are refused: `leash verify` runs those.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+from collections import deque
+from collections.abc import Iterator
+from functools import lru_cache
+from io import FileIO
+from typing import Any, Literal, NamedTuple
+
+from leash.errors import LeashError
+from leash.grading.graders import registry
+from leash.grading.graders.types import BatchOnlyGraderError, Grade, GradeRequest, no_answer_grade, unscored_grade
+from leash.grading.worker_pool import Pool
+from leash.params.groups import available_cores
+
+READ_CHUNK_BYTES = 2**18
+# How much may wait for one slow line before it.
+MAX_WAITING_LINES = 4096
+MAX_WAITING_BYTES = 2**26
+MAX_CACHED_GRADES = 4096  # in each worker: samples of the same problem tend to follow each other
+
+
+class Line(NamedTuple):
+    number: int
+    content: bytes
+
+
+class BadLineError(LeashError):
+    """A line is not a JSON object with a gold and a text. `reason` is half a sentence."""
+
+    def __init__(self, number: int, reason: str) -> None:
+        self.number, self.reason = number, reason
+        super().__init__(f"Line {number} {reason}. Correct it, and grade the lines from there on.")
+
+
+class UnreadableInputError(LeashError):
+    def __init__(self, name: str, reason: str | None) -> None:
+        self.name, self.reason = name, reason
+        super().__init__(f"Cannot read {name}: {reason}. Name a file of JSON lines, or - for standard input.")
+
+
+class LineGradingJob:
+    """The pool's job. Its result is the graded line, or a string that says what is wrong with the line."""
+
+    def __init__(self, grader: str) -> None:
+        self._grader = grader
+        self._grades: dict[tuple[str, tuple[str, ...], str], Grade] = {}
+
+    def run(self, line: Line) -> bytes | str:
+        row = parse_line(line)
+        if isinstance(row, str):
+            return row
+        answer = registry.get_extractor(self._grader)(row["text"])
+        if answer is None:
+            return _encode_graded_line(row, None, no_answer_grade(str(row.get("finish"))))
+        request = self._request(row, answer)
+        grade = self._grades.get(_cache_key(request)) or self._remember(request, registry.grade_request(request))
+        return _encode_graded_line(row, answer, grade)
+
+    def failure_result(self, line: Line, status: Literal["timeout", "error"]) -> bytes | str:
+        row = parse_line(line)
+        if isinstance(row, str):
+            return row
+        try:
+            answer = registry.get_extractor(self._grader)(row["text"]) or ""
+        except Exception:  # the extraction may be what failed
+            answer = ""
+        # A timeout is cached too: the same answer would take too long again.
+        grade = self._remember(self._request(row, answer), unscored_grade(answer, status))
+        return _encode_graded_line(row, answer, grade)
+
+    def time_limit(self, line: Line, timeout: float) -> float:
+        row = parse_line(line)
+        if isinstance(row, str):
+            return timeout
+        request = self._request(row, "")
+        return registry.grading_time_limit(self._grader, request.gold, request.meta, timeout)
+
+    def weight(self, line: Line) -> int:
+        return len(line.content)
+
+    def _request(self, row: dict[str, Any], answer: str) -> GradeRequest:
+        golds = (row["gold"],) if isinstance(row["gold"], str) else tuple(row["gold"])
+        return GradeRequest("", answer, golds, row.get("meta") or {}, self._grader)
+
+    def _remember(self, request: GradeRequest, grade: Grade) -> Grade:
+        if len(self._grades) >= MAX_CACHED_GRADES:
+            self._grades.clear()
+        self._grades[_cache_key(request)] = grade
+        return grade
+
+
+class LineWindow:
+    """The lines that were read and whose grades are not written yet. Their number and size are bounded."""
+
+    def __init__(self, file: FileIO) -> None:
+        self._file = file
+        self._waiting: deque[Line] = deque()
+        self._bytes = 0
+        self._results: dict[int, bytes | str] = {}
+
+    def read_lines(self) -> Iterator[Line | None]:
+        """Yield the lines to grade. Yield None while the window is full, and while lines are in work and the input has
+        nothing to read: the program that writes the input may be waiting for their grades."""
+        number, rest = 0, b""
+        while True:
+            while self._is_full() or (self._waiting and not select.select([self._file], [], [], 0)[0]):
+                yield None
+            chunk = self._file.read(READ_CHUNK_BYTES) or b""
+            *complete, rest = (rest + chunk).split(b"\n")
+            for content in complete if chunk else [rest]:
+                number += 1
+                if content.strip():
+                    line = Line(number, content)
+                    self._waiting.append(line)
+                    self._bytes += len(content)
+                    yield line
+            if not chunk:
+                return
+
+    def add_result(self, line: Line, result: bytes | str) -> Iterator[bytes]:
+        """Yield the graded lines that can be written, in order, now that this line has its result."""
+        self._results[line.number] = result
+        while self._waiting and self._waiting[0].number in self._results:
+            first = self._waiting.popleft()
+            self._bytes -= len(first.content)
+            first_result = self._results.pop(first.number)
+            if isinstance(first_result, str):
+                raise BadLineError(first.number, first_result)
+            yield first_result
+
+    def _is_full(self) -> bool:
+        return len(self._waiting) >= MAX_WAITING_LINES or self._bytes >= MAX_WAITING_BYTES
+
+
+def open_input(name: str) -> FileIO:
+    """Open a file, or standard input for `-`, unbuffered: a line is graded as soon as it is there."""
+    try:
+        # Standard input stays open when the caller closes the file.
+        return FileIO(0, closefd=False) if name == "-" else FileIO(name)
+    except OSError as error:
+        raise UnreadableInputError(name, error.strerror) from None
+
+
+def grade_lines(file: FileIO, grader: str, *, timeout: float, memory: int) -> Iterator[bytes]:
+    """Yield the lines of a file with their grades. `timeout` is in seconds per line, `memory` in MB per worker."""
+    registry.require_graders([grader])
+    if registry.get_grade_all(grader):
+        raise BatchOnlyGraderError(grader)
+    window, job, preload = LineWindow(file), LineGradingJob(grader), registry.slow_imports([grader])
+    with Pool(job, workers=available_cores(), timeout=timeout, memory=memory, preload=preload) as pool:
+        for line, result in pool.results(window.read_lines()):
+            yield from window.add_result(line, result)
+
+
+# `time_limit` and `run` parse the same line one after the other.
+@lru_cache(maxsize=1)
+def parse_line(line: Line) -> dict[str, Any] | str:
+    """Parse a line into an object with `text` and `gold`, or say what is wrong with it, as half a sentence."""
+    try:
+        row = json.loads(line.content)
+    except (ValueError, RecursionError):
+        return "is not JSON"
+    if not isinstance(row, dict) or not isinstance(row.get("text"), str):
+        return 'has no "text" that is a string'
+    gold = row.get("gold")
+    if not isinstance(gold, str) and not (isinstance(gold, list) and gold and all(isinstance(g, str) for g in gold)):
+        return 'has no "gold" that is a string or a list of strings'
+    if not isinstance(row.get("meta") or {}, dict):
+        return 'has a "meta" that is not an object'
+    return row
+
+
+def _cache_key(request: GradeRequest) -> tuple[str, tuple[str, ...], str]:
+    return request.answer, request.gold, json.dumps(request.meta)
+
+
+def _encode_graded_line(row: dict[str, Any], answer: str | None, grade: Grade) -> bytes:
+    added = {"answer": answer, "correct": grade["correct"], "score": grade["score"], "status": grade["status"]}
+    return json.dumps({**row, **added}).encode() + b"\n"

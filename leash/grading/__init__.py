@@ -1,0 +1,1 @@
+"""From a completion to a verdict: extraction, graders, mathematics, sandbox, worker pool."""

@@ -1,0 +1,117 @@
+"""The distinct answers of a data set, so that each is graded once however many completions give it.
+
+In: the rows (problem_id, answer) of all completions, in the order of their shards. Out: a number for each distinct
+answer, in order of first appearance, so that the first shards have all their grades first; and, once grades are set,
+the verdicts of a shard. Texts stay in Arrow, once each: four million rows cost about a hundred bytes for each distinct
+answer and little else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from leash import tables
+from leash.grading.graders.types import Grade, no_answer_grade
+
+DICTIONARY_TYPE = pa.dictionary(pa.int32(), pa.large_string())
+ANSWER_KEY_COLUMNS = ("problem_id", "answer")
+GRADE_STATUSES = ("ok", "timeout", "error")
+NO_VALUE = -1  # no answer, no grade yet, or neither correct nor wrong
+
+
+class DistinctAnswers:
+    """Answers by number, and their grades as they come in. `numbers` has the answer of every row, or NO_VALUE."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        """`rows` is a table made by `concat_answers`."""
+        problem, answer = (_combine_chunks(rows[name]) for name in ANSWER_KEY_COLUMNS)
+        self._problems, self._texts = problem.dictionary, answer.dictionary
+        has_answer = answer.is_valid().to_numpy(zero_copy_only=False)
+        # One integer per (problem, answer) pair, so that numpy finds the distinct pairs without touching their texts.
+        codes = _dictionary_indices(problem) * max(len(self._texts), 1) + _dictionary_indices(answer)
+        distinct, first, inverse = np.unique(codes[has_answer], return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        self._codes = distinct[order]
+        self.numbers: NDArray[np.int64] = np.full(len(codes), NO_VALUE, np.int64)
+        self.numbers[has_answer] = rank[inverse]
+        self._classes: list[str | None] = [None] * len(self)
+        self._scores = np.full(len(self), np.nan)
+        self._correct: NDArray[np.int8] = np.full(len(self), NO_VALUE, np.int8)
+        self._status: NDArray[np.int8] = np.full(len(self), NO_VALUE, np.int8)
+        self._graded_below = 0
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    def problem_and_answer(self, number: int) -> tuple[str, str]:
+        problem, text = divmod(int(self._codes[number]), len(self._texts))
+        return self._problems[problem].as_py(), self._texts[text].as_py()
+
+    def ungraded(self) -> list[int]:
+        return [int(number) for number in np.flatnonzero(self._status == NO_VALUE)]
+
+    def set_grade(self, number: int, grade: Grade) -> None:
+        self._classes[number] = grade["answer_class"]
+        self._scores[number] = np.nan if grade["score"] is None else grade["score"]
+        self._correct[number] = NO_VALUE if grade["correct"] is None else grade["correct"]
+        self._status[number] = GRADE_STATUSES.index(grade["status"])
+
+    def graded_below(self) -> int:
+        """The smallest number without a grade; all numbers below it have one."""
+        # Numbers never lose their grade, so the search continues where it stopped.
+        while self._graded_below < len(self) and self._status[self._graded_below] != NO_VALUE:
+            self._graded_below += 1
+        return self._graded_below
+
+    def grade(self, number: int) -> Grade:
+        correct, score = self._correct[number], self._scores[number]
+        return {
+            "answer_class": self._classes[number],
+            "correct": None if correct == NO_VALUE else bool(correct),
+            "score": None if np.isnan(score) else float(score),
+            "status": GRADE_STATUSES[self._status[number]],
+        }
+
+    def verdicts(self, shard: pa.Table, begin: int) -> pa.Table:
+        """The verdicts of a shard whose first row is row `begin` of all rows."""
+        numbers = self.numbers[begin : begin + shard.num_rows]
+        rows = [
+            {**row, **(self.grade(number) if number != NO_VALUE else grade_from_status(row["status"]))}
+            for row, number in zip(shard.to_pylist(), numbers, strict=True)
+        ]
+        return tables.table_from_rows(rows, tables.VERDICTS_SCHEMA)
+
+
+def grade_from_status(status: str) -> Grade:
+    """The grade of a completion without an answer. A failed extraction is not scored."""
+    if status == "error":
+        return {"answer_class": None, "correct": None, "score": None, "status": "error"}
+    return no_answer_grade("length" if status == "truncated" else "stop")
+
+
+def concat_answers(parts: Sequence[pa.Table]) -> pa.Table:
+    """Join the problems and answers of several tables, storing each text once."""
+
+    def encode(column: pa.ChunkedArray) -> pa.ChunkedArray:
+        return column if column.type == DICTIONARY_TYPE else column.cast(pa.large_string()).dictionary_encode()
+
+    encoded = [pa.table({name: encode(part[name]) for name in ANSWER_KEY_COLUMNS}) for part in parts]
+    return pa.concat_tables(encoded).unify_dictionaries()
+
+
+def _combine_chunks(column: pa.ChunkedArray) -> pa.DictionaryArray:
+    # Depending on the number of chunks, pyarrow returns an array or a chunked array of one chunk.
+    combined = column.combine_chunks()
+    return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
+
+
+def _dictionary_indices(column: pa.DictionaryArray) -> NDArray[np.int64]:
+    """The indices with 0 for null. 64 bits, since the product of two of them numbers all pairs."""
+    indices: NDArray[np.int32] = column.indices.fill_null(0).to_numpy(zero_copy_only=False)
+    return indices.astype(np.int64)

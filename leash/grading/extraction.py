@@ -1,0 +1,166 @@
+r"""Find the answer that a completion gives. The rules are the same for every model.
+
+    extract(r"12 + 5 = 17 , \boxed{ 17 }")                          ->  "17"
+    extract("so it is <answer> 17 </answer>")                       ->  "17"
+    extract(r"x = \boxed{1} or x = \boxed{3}")                      ->  "3"       (the last box is the answer ...)
+    extract(r"\boxed{1} and \boxed{3}")                             ->  "1, 3"    (... unless boxes form a list)
+    extract("18 - 5 = 13\n#### 13")                                 ->  "13"
+    extract(r"<think> maybe \boxed{4}, no ... </think> \boxed{5}")  ->  "5"
+
+The reply after the thinking is searched first: the last box, then the last answer tags, then an answer stated in the
+last lines. If the reply has none of these, the last box of the thinking counts, provided that the thinking ended.
+Thinking that never ends holds no answer.
+
+Texts are searched from the end for fixed words, so a text of 120 kB costs no more than its tail.
+
+This module also owns the scanners for boxes, answer tags and braces that graders share. Whether an answer is correct
+is decided elsewhere (leash/grading/graders).
+"""
+
+from __future__ import annotations
+
+import re
+
+BOX_COMMANDS = ("\\boxed", "\\fbox", "\\framebox")
+ANSWER_OPEN_TAG, ANSWER_CLOSE_TAG = "<answer>", "</answer>"
+THINK_OPEN_TAG, THINK_CLOSE_TAG = "<think>", "</think>"
+
+# An answer has a few characters. A box without its closing brace would run to the end of the text.
+MAX_BOX_CHARS = 4000
+MAX_UNCLOSED_BOXES = 20
+# A stated answer stands near the end of the text and is short: more words than this make a sentence.
+STATED_TAIL_CHARS = 400
+MAX_STATED_CHARS = 120
+MAX_STATED_WORDS = 6
+# Boxes form a list if little stands between them.
+MAX_BOX_GAP_CHARS = 30
+MAX_LISTED_BOXES = 30
+
+_BRACE = re.compile(r"[{}]")
+_BRACE_OR_ESCAPE = re.compile(r"\\.|[{}]", re.DOTALL)
+_LIST_SEPARATORS = re.compile(r"(?:[\s$,;]|\\[()\[\],; ]|\\q?quad|\\text\{\s*(?:and|or)\s*\}|and|or)*")
+_LIST_CONNECTIVE = re.compile(r"[,;]|and|or")
+_TEXT_COMMAND = re.compile(r"^\\text\{\s*([^{}]*)\}$")
+_UNBRACED_CONTENT = re.compile(r"\s*(-?\d[\d.,/]*|[A-Z](?![A-Za-z]))")
+_ANSWER_PHRASE = re.compile(r"answer\**\s*(?:is\b\s*:?|:)\s*|####\s*", re.IGNORECASE)
+# Models copy these from the instruction.
+_PLACEHOLDERS = {"", "answer", "your answer", "your answer here", "final answer", "your final answer", "...", "…", "?"}
+
+
+def extract(text: str) -> str | None:
+    """Return the answer that a completion ends with, or None."""
+    thinking, reply = _split_thinking(text)
+    searches = ((_find_boxed, reply), (_find_open_or_tagged, reply), (_find_stated, reply), (_find_boxed, thinking))
+    for find, part in searches:
+        if (answer := find(part)) is not None and not _is_placeholder(answer):
+            return " ".join(answer.split())
+    return None
+
+
+def strip_thinking(text: str) -> str:
+    """Return the text after the last thinking that ended and before thinking that never ends."""
+    return text.rpartition(THINK_CLOSE_TAG)[2].partition(THINK_OPEN_TAG)[0].strip()
+
+
+def find_closing_brace(text: str, opening: int, end: int | None = None, *, skip_escaped: bool = False) -> int | None:
+    r"""Return the position of the brace that closes the one at `opening`, or None. \{ and \} count unless skipped."""
+    depth = 0
+    braces = _BRACE_OR_ESCAPE if skip_escaped else _BRACE
+    for brace in braces.finditer(text, opening, len(text) if end is None else end):
+        depth += {"{": 1, "}": -1}.get(brace[0], 0)
+        if depth == 0:
+            return brace.start()
+    return None
+
+
+def find_tagged(text: str) -> str | None:
+    """Return the content of the last answer tags that close. Models close more tags than they open."""
+    begin = text.rfind(ANSWER_OPEN_TAG, 0, max(text.rfind(ANSWER_CLOSE_TAG), 0))
+    return text[begin + len(ANSWER_OPEN_TAG) : text.find(ANSWER_CLOSE_TAG, begin)] if begin >= 0 else None
+
+
+def find_last_box(text: str) -> str | None:
+    r"""Return the content of the last \boxed{…} that closes, of any length. One pass: thousands may never close."""
+    openings: list[int] = []
+    boxes = []
+    for brace in _BRACE.finditer(text):
+        if brace[0] == "{":
+            openings.append(brace.end())
+        elif openings and text.endswith("\\boxed{", 0, begin := openings.pop()):
+            boxes.append((begin, brace.start()))
+    return text[slice(*max(boxes))] if boxes else None
+
+
+def _split_thinking(text: str) -> tuple[str, str]:
+    """Split a text into thinking that ended, if any, and the reply after it."""
+    # A chat template may put the opening tag into the prompt, so a closing tag alone ends the thinking.
+    end = text.rfind(THINK_CLOSE_TAG)
+    if end >= 0:
+        return text[:end], text[end + len(THINK_CLOSE_TAG) :]
+    if THINK_OPEN_TAG not in text:
+        return "", text
+    # Some models never close the thinking but give an answer in tags: the tags end it.
+    begin = text.rfind(ANSWER_OPEN_TAG)
+    return "", text[begin:] if text.find(ANSWER_CLOSE_TAG, max(begin, 0)) > begin >= 0 else ""
+
+
+def _is_placeholder(answer: str) -> bool:
+    return _TEXT_COMMAND.sub(r"\1", answer.strip()).strip(" []<>_\n").casefold() in _PLACEHOLDERS
+
+
+def _find_boxed(text: str) -> str | None:
+    """Return the content of the last box that closes, joined with earlier boxes that form a list with it."""
+    if (box := _find_box_before(text, len(text))) is None:
+        return None
+    begin, _, content = box
+    contents = [content]
+    while len(contents) < MAX_LISTED_BOXES and (earlier := _find_box_before(text, begin, begin - MAX_BOX_CHARS)):
+        gap = text[earlier[1] : begin]
+        # A connective is required: white space alone separates two attempts, not two items.
+        joined = len(gap) <= MAX_BOX_GAP_CHARS and _LIST_CONNECTIVE.search(gap) and _LIST_SEPARATORS.fullmatch(gap)
+        if not joined:
+            break
+        begin = earlier[0]
+        contents.insert(0, earlier[2])
+    return ", ".join(contents) if len(set(contents)) > 1 else content
+
+
+def _find_box_before(text: str, end: int, floor: int = 0) -> tuple[int, int, str] | None:
+    """Return begin, end and content of the last box that begins in text[floor:end] and closes."""
+    for _ in range(MAX_UNCLOSED_BOXES):
+        begin, command = max((text.rfind(command, max(floor, 0), end), command) for command in BOX_COMMANDS)
+        if begin < 0:
+            return None
+        after = begin + len(command)
+        # \boxed 5 needs no braces
+        if bare := _UNBRACED_CONTENT.match(text, after, after + MAX_STATED_CHARS):
+            return begin, bare.end(), bare[1].rstrip(".,")
+        if (opening := text.find("{", after, after + 3)) >= 0:
+            closing = find_closing_brace(text, opening, opening + MAX_BOX_CHARS, skip_escaped=True)
+            if closing is not None:
+                return begin, closing + 1, text[opening + 1 : closing]
+        end = begin
+    return None
+
+
+def _find_open_or_tagged(text: str) -> str | None:
+    """Return the content of the last answer tags. A short last line needs no closing tag."""
+    # Engines drop the words that they stop at.
+    begin = text.rfind(ANSWER_OPEN_TAG)
+    if begin > text.rfind(ANSWER_CLOSE_TAG):
+        rest = text[begin + len(ANSWER_OPEN_TAG) :].strip()
+        if 0 < len(rest) <= MAX_STATED_CHARS and "\n" not in rest:
+            return rest
+    return find_tagged(text)
+
+
+def _find_stated(text: str) -> str | None:
+    """Return what the last lines call the answer: `The final answer is $5$.`, `**Answer:** 5`, `#### 5`."""
+    tail = text.rstrip()[-STATED_TAIL_CHARS:]
+    if not (phrases := list(_ANSWER_PHRASE.finditer(tail))):
+        return None
+    line = tail[phrases[-1].end() :].strip().partition("\n")[0]
+    stated = re.split(r"\.\s|\.$", line)[0].strip(" *`$:")
+    stated = stated.removeprefix("\\(").removesuffix("\\)").removeprefix("\\[").removesuffix("\\]").strip()
+    is_short = len(stated) <= MAX_STATED_CHARS and ("\\" in stated or len(stated.split()) <= MAX_STATED_WORDS)
+    return stated if is_short else None

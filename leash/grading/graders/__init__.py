@@ -1,0 +1,1 @@
+"""One module per grader, found by its name."""

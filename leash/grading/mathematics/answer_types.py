@@ -1,0 +1,288 @@
+r"""Answer types: parse an answer to its kind (value, list, interval, …) and the expressions in it.
+
+    parse_answer(r"x \in (-\infty, 2) \cup [3, 5)")   ->  a union of two intervals
+    parse_answer(r"1 \pm \sqrt{19}")                  ->  a list of two values
+    parse_answer(r"864 \mbox{ inches}^2")             ->  the value 864, unit "inches^2"
+    parse_answer("Evelyn")                            ->  a text
+
+A word is never read as the product of its letters: "no" is not "on". Comparing answers is for equivalence.py.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import accumulate
+
+from leash.grading.mathematics.expression import (
+    FUNCTIONS,
+    MAX_ANSWER_CHARS,
+    MAX_PARSE_DEPTH,
+    Node,
+    UnreadableError,
+    parse_expression,
+    symbols,
+)
+from leash.grading.mathematics.identity import is_same_value
+from leash.grading.mathematics.spelling import (
+    find_closing_bracket,
+    normalize_latex,
+    split_outside_brackets,
+    strip_outer_braces,
+)
+from leash.grading.mathematics.values import decimal_and_ulp
+
+MAX_LIST_ITEMS = 60  # a longer list is a table, not an answer
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedAnswer:
+    """kind: value, equation, list, set, tuple (or interval), union, matrix, numeral (in a base), text."""
+
+    kind: str
+    text: str
+    node: Node | None = None  # of a value; of an equation, left minus right
+    items: tuple[ParsedAnswer, ...] = ()
+    name: str = ""  # the x of x = 5
+    equation: Node | None = None  # of a named value, left minus right
+    unit: str = ""  # of a numeral, its base
+    percent: bool = False
+    brackets: str = ""
+
+
+_TEXT_COMMAND = r"\\(?:text|textbf|textit|textrm|mbox|mathrm|rm)\s*\{[^{}]*\}"
+_SYMBOL = r"(?:[A-Za-z]|\\[A-Za-z]+)(?:_(?:\{[^{}]*\}|\w))?'*"
+_NAMED_ANSWER = re.compile(
+    rf"(?P<name>{_SYMBOL}(?:\s*\([^()=]*\))?|[A-Za-z]{{2,20}}|{_TEXT_COMMAND}"
+    rf"|\\angle[\sA-Za-z_{{}}\d]*|\([A-Za-z, ]*\))"
+    r"\s*(?:=|\\in(?![A-Za-z])|\\approx(?![A-Za-z]))\s*(?P<rest>.+)"
+)
+_MATRIX = re.compile(r"\\begin\{(?P<kind>[pbB]?matrix|array)\}(?:\{[clr|]*\})?(?P<rows>.*)\\end\{(?P=kind)\}")
+_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?!\d|,\d)")
+_NUMERAL = re.compile(r"(?P<digits>[0-9A-F]*[0-9][0-9A-F]*)_\{?(?P<base>\d+)\}?")
+_RELATION = re.compile(r"[<>≤≥]")
+_TEXT_UNIT = re.compile(rf"\s*((?:{_TEXT_COMMAND}\s*(?:\^\{{?-?\d+\}}?)?[\s/]*)+)$")
+_WORD_UNIT = re.compile(
+    r"(?<=[\d})%])\s*((?:(?:square|cubic|sq\.?|cu\.?)\s+)?"
+    r"(?:[a-z]{4,}|day|hrs|min|sec|mph|mol|[kcmnµ]m|[mk]g|mL|[kM]?Hz|[kM]?J|[kM]W|eV|Pa|ft|mi|lb|m/s)"
+    r"(?:[\s/][a-z]{1,12})*)"
+    r"(?:\^\{?-?\d+\}?)?\.?$"
+)
+_ONLY_LETTERS = re.compile(r"[A-Za-z][A-Za-z\s]*[A-Za-z]")
+_WORD_PATTERN = re.compile(
+    rf"(?<![\\A-Za-z])(?<!_\{{)(?!(?:{'|'.join(FUNCTIONS)})\b)[A-Z]?[a-z]{{4,}}|\\(?:text|mbox|textbf)"
+)
+_NUMERIC_PART = re.compile(r"\d|\\pi")
+_NON_UNIT_WORDS = (
+    "is are if for where when with not any all only no or and more less most least than times mod base plus minus over "
+    "by hundred thousand million billion trillion dozen half halves squared cubed root factorial point infinity"
+)
+_NON_UNIT_PATTERN = re.compile(
+    rf"(?<![a-z])(?:{'|'.join((*_NON_UNIT_WORDS.split(), *FUNCTIONS))})(?![a-z])", re.IGNORECASE
+)
+_APPROXIMATION_PREFIX = re.compile(r"^(?:\\approx|approximately|about|roughly|\\sim)(?![A-Za-z])\s*")
+
+
+@lru_cache(maxsize=20_000)
+def parse_answer(text: str, multiple: bool = False) -> ParsedAnswer:
+    """Parse an answer. If `multiple`, commas separate answers, not thousands."""
+    depths = accumulate((char in "([{") - (char in ")]}") for char in text)
+    if len(text) > MAX_ANSWER_CHARS or max(depths, default=0) > MAX_PARSE_DEPTH:
+        return ParsedAnswer("text", text)
+    plain = _APPROXIMATION_PREFIX.sub("", normalize_latex(text))
+    # Inside brackets commas separate coordinates. "1,350, 864" has both kinds of comma.
+    if not any(bracket in plain for bracket in "([") and (not multiple or ", " in plain):
+        plain = _THOUSANDS.sub(lambda match: match[0].replace(",", ""), plain)
+    return _parse(plain)
+
+
+def _parse(text: str) -> ParsedAnswer:
+    """Return what the first parser that accepts the text makes of it."""
+    text = strip_outer_braces(text)
+    for parser in _PARSERS:
+        if parsed := parser(text):
+            return parsed
+    return ParsedAnswer("text", text)
+
+
+def _parse_numeral(text: str) -> ParsedAnswer | None:
+    """Parse 2516_8."""
+    match = _NUMERAL.fullmatch(text)
+    return ParsedAnswer("numeral", match["digits"].lstrip("0") or "0", unit=match["base"]) if match else None
+
+
+def _parse_matrix(text: str) -> ParsedAnswer | None:
+    if not (match := _MATRIX.fullmatch(text)):
+        return None
+    rows = [row.strip() for row in match["rows"].split("↵")]
+    cells = [[_parse(cell.strip()) for cell in row.split("&")] for row in rows if row]
+    if all(len(row) == 1 for row in cells):  # a column is a vector
+        return ParsedAnswer("tuple", text, items=tuple(row[0] for row in cells), brackets="()")
+    lines = tuple(ParsedAnswer("tuple", "", items=tuple(row), brackets="()") for row in cells)
+    return ParsedAnswer("matrix", text, items=lines)
+
+
+def _parse_named(text: str) -> ParsedAnswer | None:
+    r"""Parse x = 5, f(x) = 2x, x \in [1, 2] or (x, y) = (1, 2) to the right side with a name."""
+    match = _NAMED_ANSWER.fullmatch(text)
+    if not match or len(split_outside_brackets(text, ",")) > 1 or _RELATION.search(text):
+        return None
+    name, rest = "".join(match["name"].split()), match["rest"].partition("\\approx")[0]
+    if name.removeprefix("\\") in FUNCTIONS:
+        return None
+    inner = _parse_chain(rest)
+    # x = x^2 + 1 is an equation for x, not its value.
+    symbol = name.removeprefix("\\").replace("{", "").replace("}", "")
+    if inner.kind == "text" or (inner.node and symbol in symbols(inner.node)):
+        return None
+    return replace(inner, name=name, equation=_parse_difference(match["name"], inner.text))
+
+
+def _parse_chain(chain: str) -> ParsedAnswer:
+    """Return the last link of a chain such as 2 + 3 = 5, but the exact one of 10/3 = 3.33."""
+    links = split_outside_brackets(chain, "=")
+    last = _parse(links[-1])
+    if len(links) == 1 or last.node is None or decimal_and_ulp(last.node) is None:
+        return last
+    before = _parse(links[-2])
+    closed = before.kind == "value" and before.node is not None and not symbols(before.node)
+    return before if closed and before.node and not is_same_value(before.node, last.node) else last
+
+
+def _parse_difference(left: str, right: str) -> Node | None:
+    try:
+        return Node("add", (parse_expression(left), Node("neg", (parse_expression(right),))))
+    except UnreadableError:
+        return None
+
+
+def _parse_list(text: str) -> ParsedAnswer | None:
+    """Parse parts between commas: a list without order, or a tuple if each part has its own name."""
+    parts = [part for part in split_outside_brackets(text, ",;") if part]
+    if len(parts) < 2 or len(parts) > MAX_LIST_ITEMS:
+        return None
+    items = _parse_items(parts)
+    # Long texts with words are a sentence with commas.
+    if any(item.kind == "text" and has_words(item.text) and len(item.text) > 30 for item in items):
+        return None
+    names = [item.name for item in items]
+    if items[0].name and not any(names[1:]):  # x = 1, 2, 3
+        return ParsedAnswer("list", text, items=(replace(items[0], name="", equation=None), *items[1:]), name=names[0])
+    if len(set(names)) == len(names) and all(names):  # x = 1, y = 2
+        ordered = sorted(items, key=lambda item: item.name)
+        return ParsedAnswer("tuple", text, items=tuple(ordered), brackets="()", name=",".join(sorted(names)))
+    if all(item.kind == "tuple" and _RELATION.search(item.text) for item in items):  # x < 2 or x > 3
+        return ParsedAnswer("union", text, items=items)
+    return ParsedAnswer("list", text, items=items)
+
+
+def _parse_items(parts: list[str]) -> tuple[ParsedAnswer, ...]:
+    """Parse the parts of a list. A part that is itself a list, such as ±1, gives its items."""
+    parsed = [_parse(part) for part in parts]
+    return tuple(item for one in parsed for item in (one.items if one.kind == "list" else (one,)))
+
+
+def _parse_union(text: str) -> ParsedAnswer | None:
+    parts = split_outside_brackets(text.replace("\\cup", "∪"), "∪")
+    return ParsedAnswer("union", text, items=tuple(_parse(part) for part in parts)) if len(parts) > 1 else None
+
+
+def _parse_inequality(text: str) -> ParsedAnswer | None:
+    """Parse 2 ≤ x < 5 as [2, 5) and x > 3 as (3, ∞)."""
+    signs = _RELATION.findall(text)
+    parts = [part.strip() for part in _RELATION.split(text)]
+    names = [i for i, part in enumerate(parts) if re.fullmatch(_SYMBOL, part) and part != "\\infty"]
+    if len(signs) not in (1, 2) or len(names) != 1 or (len(signs) == 2 and names != [1]):
+        return None
+    if signs[0] in ">≥":
+        # Turn the chain around, so that its signs are < or ≤.
+        flipped = str.maketrans("<>≤≥", "><≥≤")
+        parts, signs, names = parts[::-1], [s.translate(flipped) for s in signs[::-1]], [len(parts) - 1 - names[0]]
+    if any(sign in ">≥" for sign in signs):
+        return None
+    low = parts[names[0] - 1] if names[0] else "-\\infty"
+    high = parts[names[0] + 1] if names[0] + 1 < len(parts) else "\\infty"
+    opening = "[" if names[0] and signs[0] == "≤" else "("
+    closing = "]" if names[0] + 1 < len(parts) and signs[-1] == "≤" else ")"
+    return ParsedAnswer("tuple", text, items=(_parse(low), _parse(high)), brackets=opening + closing)
+
+
+def _parse_bracketed(text: str) -> ParsedAnswer | None:
+    if text.startswith("\\{") and text.endswith("\\}") and find_closing_bracket(text, 1) == len(text) - 1:
+        parts = [part for part in split_outside_brackets(text[2:-2].strip(), ",;") if part]
+        items = _parse_items(parts)
+        return ParsedAnswer("set", text, items=items) if items and len(items) <= MAX_LIST_ITEMS else None
+    # A gold of OlympiadBench is t(0,4]: half-open brackets make an interval, not a product.
+    if half := re.fullmatch(r"[a-z]\s*((?:\(.*\]|\[.*\)))", text):
+        text = half[1]
+    if not text or text[0] not in "([" or find_closing_bracket(text, 0) != len(text) - 1:
+        return None
+    parts = [part for part in split_outside_brackets(text[1:-1], ",;") if part]
+    if len(parts) == 1 and text[0] == "(":
+        return _parse(parts[0])
+    if not 2 <= len(parts) <= MAX_LIST_ITEMS:
+        return None
+    return ParsedAnswer("tuple", text, items=tuple(_parse(part) for part in parts), brackets=text[0] + text[-1])
+
+
+def _parse_equation(text: str) -> ParsedAnswer | None:
+    """Parse an equation of two sides. 5 = x is x = 5, and a chain of numbers such as 2 + 3 = 5 is its last link."""
+    parts = split_outside_brackets(text, "=")
+    if len(parts) < 2 or not all(parts) or _RELATION.search(text):
+        return None
+    swapped = len(parts) == 2 and re.fullmatch(_SYMBOL, parts[1]) and not re.fullmatch(_SYMBOL, parts[0])
+    if swapped and (named := _parse_named(f"{parts[1]} = {parts[0]}")):
+        return named
+    if (difference := _parse_difference(parts[0], parts[-1])) is None:
+        return None
+    if not symbols(difference):
+        return _parse_chain(text)
+    return None if len(parts) > 2 else ParsedAnswer("equation", text, node=difference, equation=difference)
+
+
+def _parse_plus_minus(text: str) -> ParsedAnswer | None:
+    # Nobody knows whether two signs go together.
+    if text.count("\\pm") != 1:
+        return None
+    upper = _parse(text.replace("\\pm", "+").replace("\\mp", "-").lstrip("+ "))
+    lower = _parse(text.replace("\\pm", "-").replace("\\mp", "+").lstrip("+ "))
+    return None if "text" in (upper.kind, lower.kind) else ParsedAnswer("list", text, items=(upper, lower))
+
+
+def _parse_value(text: str) -> ParsedAnswer | None:
+    number, unit = _split_unit(text)
+    percent = number.endswith("%")
+    number = number.rstrip("% ")
+    if "\\approx" in number:
+        number = number.partition("\\approx")[0].strip() or number
+    if has_words(number):
+        return None
+    try:
+        node = parse_expression(number)
+    except UnreadableError:
+        return None
+    # "ab" may be a product or a word: it stays a text, with its product as node.
+    kind = "text" if _ONLY_LETTERS.fullmatch(number) else "value"
+    return ParsedAnswer(kind, text if kind == "text" else number, node=node, unit=unit, percent=percent)
+
+
+def has_words(text: str) -> bool:
+    """Return whether a text has words, rather than symbols."""
+    return _WORD_PATTERN.search(text) is not None
+
+
+def _split_unit(text: str) -> tuple[str, str]:
+    """Split "5 cm" to the number and its unit. "5 million" and "5 or more" have none."""
+    for pattern in (_TEXT_UNIT, _WORD_UNIT):
+        match = pattern.search(text)
+        if match and _NUMERIC_PART.search(text[: match.start()]) and not _NON_UNIT_PATTERN.search(match[1]):
+            return text[: match.start()].rstrip(" \\/"), match[0].strip()
+    return text, ""
+
+
+# The order matters: a list may hold equations, an equation may hold values.
+_PARSERS = (
+    *(_parse_numeral, _parse_matrix, _parse_named, _parse_list, _parse_union, _parse_inequality, _parse_bracketed),
+    *(_parse_equation, _parse_plus_minus, _parse_value),
+)

@@ -1,0 +1,223 @@
+r"""Equivalence: whether two answers are the same, by value if they have one.
+
+    is_equivalent("0.5", r"\frac{1}{2}", EquivalenceRules())                       ->  True
+    is_equivalent(r"\frac{1}{2^{99}}", r"\frac{1}{2^{98}}", EquivalenceRules())    ->  False
+    is_equivalent("1, -2", r"x = -2 \text{ or } x = 1", EquivalenceRules())       ->  True
+
+Both answers are parsed (answer_types.py) and compared part by part, values as in identity.py. Only what the parser
+cannot read goes to math-verify (math_verify_fallback.py).
+
+Decimals. A decimal equals another number if they are the same number, or if the coarser of the two shows at least
+MIN_SIGNIFICANT_DIGITS significant digits and the other rounds to it: 1/3 is 0.3333 but not 0.333. A whole gold has no
+such tolerance: 24.9999 is not 25. If golds were rounded (`rounded`, as in physics), an answer is correct if it rounds
+to the gold at the gold's digits and lies within MAX_ROUNDING_RATIO of it: 1.61 for 1.6, but not 1.64, and not 2.6e6 for
+3e6.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+from leash.grading.mathematics.answer_types import ParsedAnswer, has_words, parse_answer
+from leash.grading.mathematics.expression import MAX_ANSWER_CHARS, Node, UnreadableError
+from leash.grading.mathematics.identity import COARSE_DIGITS, is_proportional, is_same_value
+from leash.grading.mathematics.math_verify_fallback import is_math_verify_equal
+from leash.grading.mathematics.spelling import normalize_latex, text_key
+from leash.grading.mathematics.values import decimal_and_ulp, evaluate, unknowns
+
+# Other graders accept a relative error of 1e-4. Half a unit in the fourth digit is at most five times that.
+MIN_SIGNIFICANT_DIGITS = 4
+MAX_ROUNDING_RATIO = Fraction(1, 100)
+# Units that differ in size, each with its other names: 5 m is not 5 cm.
+UNIT_ALIASES = (
+    "mm millimeter|cm centimeter centimetre|m meter metre|km kilometer kilometre|inch inche in|foot feet ft|mile mi|"
+    "mg|g gram|kg kilogram|ml|l liter litre|ms|s sec second|min minute|h hr hour|day|week|month|year"
+)
+CANONICAL_UNITS = {name: names.split()[0] for names in UNIT_ALIASES.split("|") for name in names.split()}
+
+_PLAIN_NUMBER = re.compile(
+    r"(-?)(?:\\[dt]?frac\{(\d{1,300})\}\{(\d{1,300})\}|(\d{1,300})(?:/(\d{1,300})|\.(\d{1,300}))?)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EquivalenceRules:
+    """What a problem specifies about its answer."""
+
+    multiple: bool = False  # several answers, in any order
+    unit: str = ""
+    error: Fraction | None = None  # absolute
+    rounded: bool = False  # the gold was rounded to the digits it shows
+
+
+def is_equivalent(gold: str, answer: str, rules: EquivalenceRules) -> bool:
+    gold, answer = gold.strip(), answer.strip()
+    if gold == answer or max(len(gold), len(answer)) > MAX_ANSWER_CHARS:
+        return bool(gold) and gold == answer
+    # Most answers are plain numbers: this path takes microseconds.
+    gold_number, answer_number = _parse_plain_number(gold), _parse_plain_number(answer)
+    if gold_number is not None and answer_number is not None:
+        if gold_number == answer_number:
+            return True
+        if "." not in gold + answer and not rules.error and rules.unit != "%":
+            return False
+    if (normalized := normalize_latex(gold)) == normalize_latex(answer):
+        return bool(normalized)
+    expected, given = parse_answer(gold, rules.multiple), parse_answer(answer, rules.multiple)
+    if _is_same(expected, given, rules):
+        return True
+    return (is_unparsed(expected) or is_unparsed(given)) and is_math_verify_equal(expected.text, given.text)
+
+
+@lru_cache(maxsize=20_000)
+def _parse_plain_number(text: str) -> Fraction | None:
+    match = _PLAIN_NUMBER.fullmatch(text)
+    if not match:
+        return None
+    sign, top, bottom, whole, below, decimals = match.groups()
+    bottom = bottom or below or "1"
+    if int(bottom) == 0:
+        return None
+    number = Fraction(f"{whole}.{decimals}") if decimals else Fraction(int(top or whole), int(bottom))
+    return -number if sign else number
+
+
+def is_unparsed(parsed: ParsedAnswer) -> bool:
+    """Return whether only math-verify may read a text: no words, but commands that our parser does not know."""
+    return parsed.kind == "text" and parsed.node is None and "\\" in parsed.text and not has_words(parsed.text)
+
+
+def _is_same(gold: ParsedAnswer, answer: ParsedAnswer, rules: EquivalenceRules) -> bool:
+    if "numeral" in (gold.kind, answer.kind):
+        # Accept 204 for 204_5, since the question may name the base, but not 204_6.
+        bases = {parsed.unit for parsed in (gold, answer) if parsed.kind == "numeral"}
+        return len(bases) == 1 and (gold.text.lstrip("0") or "0") == (answer.text.lstrip("0") or "0")
+    if "text" in (gold.kind, answer.kind):
+        return _is_same_text(gold, answer)
+    if gold.kind == answer.kind == "value":
+        return _is_same_quantity(gold, answer, rules)
+    # x = 5 is solved, so 2x = 10 is no answer to it. y = 2x + 3 is an equation in any form.
+    is_open = gold.kind == "equation" or (gold.node and unknowns(gold.node))
+    if gold.equation and answer.equation and is_open:
+        return is_proportional(gold.equation, answer.equation)
+    return _is_same_collection(gold, answer, rules)
+
+
+def _is_same_text(gold: ParsedAnswer, answer: ParsedAnswer) -> bool:
+    if is_unparsed(gold) or is_unparsed(answer):
+        return "".join(gold.text.split()) == "".join(answer.text.split())
+    if gold.kind != answer.kind and gold.node and answer.node:  # "ab" and a \cdot b
+        return is_same_value(gold.node, answer.node)
+    return bool(key := text_key(gold.text)) and key == text_key(answer.text)
+
+
+def _is_same_quantity(gold: ParsedAnswer, answer: ParsedAnswer, rules: EquivalenceRules) -> bool:
+    if gold.node is None or answer.node is None:
+        return False
+    if gold.equation and answer.equation and is_proportional(gold.equation, answer.equation):
+        return True
+    # y = 2 is not x = 2. Longer names, such as f(x), do not matter.
+    if len(gold.name) == len(answer.name) == 1 and gold.name.lower() != answer.name.lower():
+        return False
+    # A unit may be missing or worded differently, but not of another size.
+    units = [_parse_unit(gold.unit or rules.unit), _parse_unit(answer.unit)]
+    if None not in units and units[0] != units[1]:
+        return False
+    percent = gold.percent or rules.unit == "%"
+    if percent == answer.percent:
+        return _is_close(gold.node, answer.node, rules)
+    return _is_same_percent(gold.node, answer.node, percent, rules)
+
+
+def _is_same_percent(gold: Node, answer: Node, percent: bool, rules: EquivalenceRules) -> bool:
+    """Compare when one side has a percent sign: 10% is 0.1, and also 10 without its sign, but 0.1 is not 0.1%."""
+    hundred = Node("num", number=Fraction(100))
+    if percent:
+        return _is_close(gold, answer, rules) or _is_close(gold, Node("mul", (answer, hundred)), rules)
+    if _is_close(gold, Node("div", (answer, hundred)), rules):
+        return True
+    bare = None if unknowns(gold) else _real_value(gold)
+    return bare is not None and abs(bare) >= 1 and _is_close(gold, answer, rules)
+
+
+def _parse_unit(unit: str) -> tuple[str, ...] | None:
+    """Return the parts of a unit, (km, h) for km/h, or None if one of them is unknown."""
+    words = re.sub(r"\\[A-Za-z]+|[{}$\\./]|\^\{?-?\d+|\b(?:per|square|sq)\b", " ", unit.lower()).split()
+    names = [word.removesuffix("s") if len(word) > 2 else word for word in words]
+    if not names or not all(name in CANONICAL_UNITS for name in names):
+        return None
+    return tuple(CANONICAL_UNITS[name] for name in names)
+
+
+def _is_same_collection(gold: ParsedAnswer, answer: ParsedAnswer, rules: EquivalenceRules) -> bool:
+    kinds = gold.kind, answer.kind
+    if kinds in (("tuple", "tuple"), ("matrix", "matrix")):
+        return gold.brackets == answer.brackets and _is_same_sequence(gold.items, answer.items, rules)
+    if kinds in (("tuple", "list"), ("list", "tuple")):  # (1, 2) and 1, 2; but no interval is a list
+        return "()" in (gold.brackets, answer.brackets) and _is_same_sequence(gold.items, answer.items, rules)
+    if kinds in (("list", "list"), ("set", "set"), ("set", "list"), ("list", "set"), ("union", "union")):
+        return _is_same_multiset(gold.items, answer.items, rules)
+    if kinds in (("set", "value"), ("value", "set")):  # {5} and 5
+        return _is_same_sequence(gold.items or (gold,), answer.items or (answer,), rules)
+    if kinds == ("value", "list"):  # 1/2 or 0.5: one answer in two ways
+        return all(_is_same(gold, item, rules) for item in answer.items)
+    return False
+
+
+def _is_same_sequence(gold: Sequence[ParsedAnswer], answer: Sequence[ParsedAnswer], rules: EquivalenceRules) -> bool:
+    return len(gold) == len(answer) and all(_is_same(g, a, rules) for g, a in zip(gold, answer, strict=True))
+
+
+def _is_same_multiset(gold: Sequence[ParsedAnswer], answer: Sequence[ParsedAnswer], rules: EquivalenceRules) -> bool:
+    unmatched = list(answer)
+    for expected in gold:
+        match = next((i for i, given in enumerate(unmatched) if _is_same(expected, given, rules)), None)
+        if match is None:
+            return False
+        unmatched.pop(match)
+    return not unmatched
+
+
+def _is_close(gold: Node, answer: Node, rules: EquivalenceRules) -> bool:
+    """Return whether two values are equal, or equal within the rounding of decimals."""
+    if is_same_value(gold, answer):
+        return True
+    if unknowns(gold) | unknowns(answer):
+        return False
+    expected, given = _real_value(gold), _real_value(answer)
+    if expected is None or given is None:
+        return False
+    gold_decimal, error = decimal_and_ulp(gold), abs(expected - given)
+    decimals = [decimal for decimal in (gold_decimal, decimal_and_ulp(answer)) if decimal]
+    if not decimals and not rules.error:
+        return False
+    if rules.error is not None and error <= rules.error:
+        return True
+    if not decimals:
+        return False
+    gold_ulp = gold_decimal[1] if gold_decimal else Fraction(1)
+    if rules.rounded and gold_decimal and error <= min(gold_ulp / 2, abs(expected) * MAX_ROUNDING_RATIO):
+        return True
+    if expected.denominator == 1 and gold_ulp <= 1:
+        return False
+    coarser, ulp = max(decimals, key=lambda decimal: decimal[1])
+    return abs(coarser) >= ulp * 10 ** (MIN_SIGNIFICANT_DIGITS - 1) and error <= ulp / 2
+
+
+def _real_value(node: Node) -> Fraction | None:
+    """Return a value to more digits than decimals have, or None if it is not real."""
+    import mpmath
+
+    with mpmath.workdps(COARSE_DIGITS):
+        try:
+            number = evaluate(node, {})
+        except UnreadableError:
+            return None
+        if isinstance(number, Fraction):
+            return number
+        real = mpmath.isfinite(number) and abs(number.imag) <= abs(number.real) / 10 ** (COARSE_DIGITS // 2)
+        return Fraction(str(number.real)) if real else None

@@ -1,0 +1,1 @@
+"""Run programs that a model wrote, isolated by bubblewrap, resource limits and a filter of system calls."""

@@ -1,0 +1,139 @@
+"""Verdicts for shards of completions: extract all answers, grade each distinct answer once, join the grades back.
+
+The stage decides which shards are stale, and reads and writes the files.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+
+from leash import atomic_io, tables
+from leash.grading import grade_answers, worker_pool
+from leash.grading.distinct_answers import DICTIONARY_TYPE, DistinctAnswers, concat_answers
+from leash.grading.graders import registry
+from leash.grading.graders.types import Grade, no_answer_grade
+from leash.params.groups import Params, Verify
+from leash.problems import Problem
+from leash.progress import Progress
+from leash.scheduler.run import run_units
+from leash.scheduler.units import plan_workers
+
+Shard = tuple[str, Path | pa.Table]
+BATCH_ROWS = 1024  # completions whose texts are in memory at a time: a text can be long
+# The status is null if there is an answer.
+EXTRACTED_SCHEMA = pa.schema(
+    {"problem_id": DICTIONARY_TYPE, "sample": pa.int32(), "answer": DICTIONARY_TYPE, "status": pa.string()}
+)
+
+
+def grading_fingerprint(verify: Verify, names: Sequence[str]) -> str:
+    """A hash of everything in Leash that decides verdicts: this package's code, the libraries of the graders, and
+    their settings."""
+    # Not listed: settings that decide no grade, such as the judge's address and prices.
+    code = sorted(Path(__file__).parent.rglob("*.py"))
+    settings = [f"{verify.timeout} {verify.memory}"]
+    if "code" in names:
+        settings.append(verify.code.model_dump_json())
+    if "judge" in names:
+        prompt = Path(verify.judge.prompt or Path(__file__).parent / "judge_prompt.txt")
+        settings += [verify.judge.model, atomic_io.file_hash(prompt) if prompt.exists() else ""]
+    return atomic_io.hash_of(registry.dependency_fingerprint(names), *settings, *map(atomic_io.file_hash, code))
+
+
+def extract_answers(
+    params: Params, problems: Mapping[str, Problem], shards: Sequence[Path], label: str
+) -> dict[str, pa.Table]:
+    """Extract the answers of each shard, by the shard's name. Completions of unknown problems are left out."""
+    grader_of = {name: problem["grader"] for name, problem in problems.items()}
+    # Local workers read the shards themselves; workers on other machines get their content.
+    remote = params.run.on == "ray"
+    units: Iterator[Shard] = (
+        (s.name, tables.read(s, tables.COMPLETIONS_SCHEMA, "leash sample") if remote else s.resolve()) for s in shards
+    )
+    total = sum(tables.open_table(s, tables.COMPLETIONS_SCHEMA, "leash sample").metadata.num_rows for s in shards)
+    # The fork server starts here, and the grading pool that follows uses the same one, so it preloads for both.
+    plan = plan_workers(params, (worker_pool.__name__, *registry.slow_imports(sorted(set(grader_of.values())))))
+    extracted = {}
+    with Progress(total, f"read {label}", "completions") as progress:
+        for (name, _), table in run_units(units, partial(dict, grader_of), extract_shard, plan):
+            extracted[name] = table
+            progress.add(table.num_rows)
+    return {shard.name: extracted[shard.name] for shard in shards}
+
+
+def extract_shard(grader_of: Mapping[str, str], shard: Shard) -> pa.Table:
+    columns, content = ["problem_id", "sample", "text", "finish"], shard[1]
+    if isinstance(content, Path):
+        file = tables.open_table(content, tables.COMPLETIONS_SCHEMA, "leash sample")
+        batches = file.iter_batches(BATCH_ROWS, columns=columns)
+    else:
+        batches = content.select(columns).to_batches(BATCH_ROWS)
+    rows: list[dict[str, Any]] = []
+    for row in (row for batch in batches for row in batch.to_pylist() if row["problem_id"] in grader_of):
+        try:
+            answer = registry.get_extractor(grader_of[row["problem_id"]])(row["text"])
+            status = None if answer is not None else no_answer_grade(row["finish"])["status"]
+        except Exception:  # not scored, rather than wrong: the fault is the extractor's
+            answer, status = None, "error"
+        rows.append({"problem_id": row["problem_id"], "sample": row["sample"], "answer": answer, "status": status})
+    return pa.Table.from_pylist(rows, schema=EXTRACTED_SCHEMA)
+
+
+def grade_shards(
+    params: Params,
+    problems: Mapping[str, Problem],
+    extracted: Mapping[str, pa.Table],
+    fresh_verdicts: Sequence[pa.Table],
+    label: str,
+) -> Iterator[tuple[str, pa.Table]]:
+    """Grade the extracted answers that `fresh_verdicts` do not cover. Yield each shard's name and verdicts as soon
+    as all its answers have grades, so that the caller can write them before a kill."""
+    distinct = DistinctAnswers(concat_answers([*fresh_verdicts, *extracted.values()]))
+    fresh_rows = (row for table in fresh_verdicts for row in table.to_pylist())
+    for number, row in zip(distinct.numbers, fresh_rows, strict=False):  # the fresh rows come first
+        if row["answer"] is not None:
+            distinct.set_grade(number, cast(Grade, row))
+
+    waiting: deque[tuple[str, pa.Table, int, int]] = deque()
+    begin = sum(table.num_rows for table in fresh_verdicts)
+    for name, table in extracted.items():
+        end = begin + table.num_rows
+        # Answers are numbered by first appearance, so a shard is complete once all numbers up to its highest are.
+        waiting.append((name, table, begin, int(distinct.numbers[begin:end].max(initial=-1)) + 1))
+        begin = end
+
+    def pop_complete() -> Iterator[tuple[str, pa.Table]]:
+        while waiting and waiting[0][3] <= distinct.graded_below():
+            name, table, begin, _ = waiting.popleft()
+            yield name, distinct.verdicts(table, begin)
+
+    ungraded = distinct.ungraded()
+    with Progress(len(ungraded), f"grade {label}", "answers") as progress:
+        for number, grade in _grade_numbers(params, problems, distinct, ungraded):
+            distinct.set_grade(number, grade)
+            progress.add()
+            yield from pop_complete()
+    yield from pop_complete()
+
+
+def _grade_numbers(
+    params: Params, problems: Mapping[str, Problem], distinct: DistinctAnswers, numbers: Sequence[int]
+) -> Iterator[tuple[int, Grade]]:
+    """Grade the answers with these numbers, one grader after the other."""
+    by_grader: dict[str, list[int]] = {}
+    for number in numbers:
+        by_grader.setdefault(problems[distinct.problem_and_answer(number)[0]]["grader"], []).append(number)
+
+    def requests(numbers: Sequence[int]) -> Iterator[grade_answers.NumberedRequest]:
+        for number in numbers:
+            problem, answer = distinct.problem_and_answer(number)
+            yield number, grade_answers.build_grade_request(problems[problem], answer, params.verify)
+
+    for grader, its_numbers in by_grader.items():
+        yield from grade_answers.grade_requests(params, requests(its_numbers), grader)

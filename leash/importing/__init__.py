@@ -1,0 +1,1 @@
+"""Import completions that other harnesses or trainers wrote, with one module per format."""

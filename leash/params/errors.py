@@ -1,0 +1,122 @@
+"""Errors about a parameter file. None of them shows a value that may be an API key.
+
+`ParamError` is the base of all errors about one parameter: `key` says which (`sample.k`), `path` in which file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from leash.errors import LeashError
+
+KEY_VARIABLE_ADVICE = (
+    "must be the name of an environment variable in capitals, such as OPENAI_API_KEY, and never a key itself; export "
+    "the key under such a name, and write the name here."
+)
+
+
+class MissingParamsFileError(LeashError):
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        super().__init__(f"There is no {path} here: run leash in the folder that holds it.")
+
+
+class BadParamsFileError(LeashError):
+    """A file that holds no parameters at all. `reason` completes "{path} …"."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"{path} {reason}.")
+
+
+class ParamError(LeashError):
+    """`problem` completes "`{key}` …". `load` sets `path` if the file is not params.yaml."""
+
+    def __init__(self, key: str, problem: str) -> None:
+        self.path, self.key, self.problem = Path("params.yaml"), key, problem
+        super().__init__(key, problem)
+
+    def __str__(self) -> str:
+        return f"{self.path}: `{self.key}` {self.problem}"
+
+
+class UnknownKeyError(ParamError):
+    def __init__(self, key: str) -> None:
+        super().__init__(key, "is not a parameter; is it misspelt? Correct it or remove it.")
+
+
+class MissingKeyError(ParamError):
+    def __init__(self, key: str, remedy: str = "add it") -> None:
+        super().__init__(key, f"is missing; {remedy}.")
+
+
+class BadValueError(ParamError):
+    """`value` and `expected` are texts: the value as YAML or Python writes it, shortened and without API keys."""
+
+    def __init__(self, key: str, value: str, expected: str) -> None:
+        self.value, self.expected = value, expected
+        super().__init__(key, f"is {value}, but should be {expected}.")
+
+
+class BadNameError(ParamError):
+    """A name of a model, data set or pair that could not be a folder's name."""
+
+    def __init__(self, key: str, name: str) -> None:
+        self.name = name
+        super().__init__(
+            key,
+            f"can't have the name {name}: names become folders and have letters, digits, single dots, dashes and "
+            f"underscores; choose another.",
+        )
+
+
+class BadListError(ParamError):
+    """A list of `run` names something that does not exist, is not in the run, or is named twice."""
+
+    def __init__(self, key: str, name: str, problem: str) -> None:
+        self.name = name
+        super().__init__(key, f"names {name}{problem}.")
+
+
+class MissingSourceError(ParamError):
+    """A model or data set that does not say where to find it."""
+
+
+class ConflictError(ParamError):
+    """A value that another parameter rules out. `limit` is the largest or smallest value that fits."""
+
+    def __init__(self, key: str, value: int, limit: int, reason: str) -> None:
+        self.value, self.limit = value, limit
+        super().__init__(key, f"is {value}, but {reason}.")
+
+
+class UnsafeValueError(ParamError):
+    """A path, pattern or hub id that leads to files which the reader of params.yaml would not expect."""
+
+    def __init__(self, key: str, value: str, problem: str) -> None:
+        self.value = value
+        super().__init__(key, f"is {value}, {problem}.")
+
+
+class ExposedKeyError(ParamError):
+    """An API key or password in the file itself."""
+
+
+class NotInParamsError(LeashError):
+    """A command names a model or data set that is not in params.yaml."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        self.kind, self.name, self.known = kind, name, tuple(known)
+        super().__init__(f"There is no {kind} {name} in params.yaml; its {kind}s are {', '.join(self.known)}.")
+
+
+class UnlistedGraderError(LeashError):
+    """A problems table names a grader function that params.yaml does not name."""
+
+    def __init__(self, dataset: str, grader: str) -> None:
+        self.dataset, self.grader = dataset, grader
+        super().__init__(
+            f"The problems of {dataset} are graded by {grader}, a function that params.yaml does not name; if it is "
+            f"yours or you have read it, set `datasets.{dataset}.grader` to {grader}."
+        )

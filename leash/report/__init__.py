@@ -1,0 +1,1 @@
+"""Building blocks of the report: tables, figures, page, narrative, formatting, provenance."""

@@ -1,0 +1,106 @@
+"""A table of the report as people read it: headings in words, and an estimate with its interval in one cell.
+
+    SRR, SRR_low, SRR_high     ->  a column "retained (SRR)" with 0.843 (0.763 to 0.901)
+    k, k_most                  ->  a column "k" with 2048 to 8192, or 8192 if both are equal
+    SRR_floor                  ->  a column "SRR floor"
+
+The CSV files keep every number in a column of its own, under its own name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from leash.formatting import format_value
+
+HEADINGS = {
+    "dataset": "data set",
+    "rlvr": "trained model",
+    "epsilon": "ε",
+    "half_k": "half of k",
+    "P": "preserved (P)",
+    "E": "new (E)",
+    "S": "lost (S)",
+    "O": "in neither (O)",
+    "SRR": "retained (SRR)",
+    "NDR": "new among solved (NDR)",
+    "SDS": "both (SDS)",
+    "NSCR": "net (NSCR)",
+    "p_value": "p (McNemar)",
+    "E_tested": "new, tested",
+    "S_tested": "lost, tested",
+    "short": "too few samples",
+    "base_pass@1": "base pass@1",
+    "rlvr_pass@1": "trained pass@1",
+    "base_pass@k": "base pass@k",
+    "rlvr_pass@k": "trained pass@k",
+    "pass_at_k": "pass@k",
+    "first_k": "hit rate of the first k",
+    "maj_at_k": "maj@k",
+    "trace": "traces of",
+    "length": "tokens or bytes",
+    "per": "perplexity per",
+    "perplexity_rlvr": "perplexity trained",
+    "mean_perplexity_base": "mean of the traces' perplexities, base",
+    "mean_perplexity_rlvr": "mean of the traces' perplexities, trained",
+    "control": "change on preserved problems (floor)",
+    "average": "share correct",
+    "tokens": "tokens per completion",
+    "decoding_entropy": "token entropy as sampled",
+    "forks": "share of forks",
+    "answer_entropy_mm": "answer entropy (Miller–Madow)",
+    "unseen": "mass of unseen answers",
+}
+HEADING_SUFFIXES = {"_floor": "floor", "_half": "at half of k"}
+# Shown only if a row comes from the paper: ours have the same value in all rows.
+PAPER_COLUMNS = ("source", "note")
+
+
+@dataclass(frozen=True)
+class DisplayColumn:
+    """One shown column. `names` are the columns it combines: a value, a value with low and high, or least and most."""
+
+    heading: str
+    names: tuple[str, ...]
+    number: bool
+
+    def cell(self, row: dict[str, Any]) -> str:
+        values = [row[name] for name in self.names]
+        if len(values) == 3 and None not in values:
+            return "{} ({} to {})".format(*map(format_value, values))
+        if len(values) == 2 and values[1] is not None and values[0] != values[1]:
+            return "{} to {}".format(*map(format_value, values))
+        return format_value(values[0])
+
+
+def format_cells(content: pa.Table) -> tuple[list[str], list[list[str]]]:
+    """The headings of a table, and its rows."""
+    columns = display_columns(content)
+    rows = [[column.cell(row) for column in columns] for row in content.to_pylist()]
+    return [column.heading for column in columns], rows
+
+
+def display_columns(content: pa.Table) -> list[DisplayColumn]:
+    names = content.column_names
+    merged: dict[str, tuple[str, ...]] = {}
+    for name in names:
+        candidates = ((f"{name}_low", f"{name}_high"), (f"{name}_most",))
+        merged[name] = next((parts for parts in candidates if set(parts) <= set(names)), ())
+    hidden = {part for parts in merged.values() for part in parts}
+    if "note" in names and "paper" not in content["source"].to_pylist():
+        hidden |= set(PAPER_COLUMNS)
+    shown = {name: content[name].type for name in names if name not in hidden}
+    numeric = {name: pa.types.is_integer(kind) or pa.types.is_floating(kind) for name, kind in shown.items()}
+    return [DisplayColumn(format_heading(name), (name, *merged[name]), numeric[name]) for name in shown]
+
+
+def format_heading(name: str) -> str:
+    """A column's name in words. Ratios keep their letters in front of a suffix: "SRR floor"."""
+    for suffix, words in HEADING_SUFFIXES.items():
+        if name.endswith(suffix):
+            stem = name.removesuffix(suffix)
+            return f"{stem if stem.isupper() else format_heading(stem)} {words}"
+    return HEADINGS.get(name, name.replace("_", " "))

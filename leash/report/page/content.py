@@ -1,0 +1,311 @@
+"""The data inside the page: the numbers behind its sliders, and as many texts as fit.
+
+Everything here is plain data, ready for JSON. The page contains the hits at every k of its slider, counted by the
+pipeline's own query, so its script finds the categories at any epsilon and k. Intervals, p-values and decisions are
+computed here, by `leash.statistics`, for every k of the slider and a grid of epsilons.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from leash import database
+from leash.counting import counts
+from leash.counting.settings import settings_of
+from leash.formatting import truncate
+from leash.params.groups import Params
+from leash.report import audit
+from leash.report.narrative import is_reach_measurable
+from leash.statistics import seeds
+from leash.statistics.analysis import decide_on_counts, distinct_epsilons
+from leash.statistics.categories import classify_counts
+from leash.statistics.counts import ROLES, Counts
+from leash.statistics.ratios import RATIO_NAMES
+from leash.statistics.support import detectable_mass
+
+SQL_DIR = Path(__file__).parent
+# Of the correct, the wrong and the unscored completions of each model on a problem.
+MAX_EXAMPLES_PER_KIND = 2
+# What is kept of a longer completion: how it begins, and where its answer is.
+HEAD_CHARS, TAIL_CHARS = 400, 800
+# Questions are cut to the largest limit at which all of them together fit.
+MAX_QUESTIONS_CHARS = 3_000_000
+QUESTION_CHAR_LIMITS = (4000, 2000, 1000, 500, 250)
+ProblemKey = tuple[str, str]  # data set and problem
+# By model and place in the slider's ks: the columns n, c and ended, an entry per problem.
+HitColumns = dict[str, list[dict[str, list[Any]]]]
+
+
+def dump_html_json(value: Any) -> str:
+    """JSON for an HTML element: without `<`, no text in it can close the element."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+def problem_keys(support: pa.Table) -> list[ProblemKey]:
+    """Every problem, in the order in which the page numbers them."""
+    return sorted({*zip(support["dataset"].to_pylist(), support["problem_id"].to_pylist(), strict=True)})
+
+
+def build_page_numbers(params: Params, support: pa.Table, analyses: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The pairs, the hits of every model on every problem at every k, and what Python computed from them."""
+    problems = problem_keys(support)
+    ks = slider_ks(params)
+    settings = params.categorize
+    hits = hits_by_model(params, ks, problems)
+
+    def pair_entry(pair: str) -> dict[str, Any]:
+        base, rlvr = params.models_of(pair)
+        k = {dataset: params.pair_k(pair, dataset) for dataset in params.run.datasets}
+        return {"name": pair, "base": base, "rlvr": rlvr, "k": k}
+
+    def collapse(columns: Mapping[str, list[Any]]) -> dict[str, Any]:
+        # A column with the same value for all problems becomes that value, which makes the page smaller.
+        return {name: column[0] if len({*column}) == 1 and name != "c" else column for name, column in columns.items()}
+
+    return {
+        "ks": ks,
+        "epsilon": settings.epsilon,
+        "epsilons": slider_epsilons(params, ks),
+        "confidence": settings.confidence,
+        # With fewer samples than this, the page does not speak of a model's reach.
+        "reach_from": next(k for k in count(1) if is_reach_measurable(k, settings.confidence)),
+        "datasets": params.run.datasets,
+        "pairs": [pair_entry(pair) for pair in params.run.pairs],
+        "problems": {"dataset": [d for d, _ in problems], "id": [name for _, name in problems]},
+        "models": {model: [collapse(columns) for columns in by_k] for model, by_k in hits.items()},
+        "tests": {pair: _test_columns(support, pair, problems) for pair in params.run.pairs},
+        "decisions": {pair: decisions_by_setting(params, pair, hits, problems) for pair in params.run.pairs},
+        "expected": {pair: expected_by_k(params, analyses[pair]) for pair in params.run.pairs},
+    }
+
+
+def slider_epsilons(params: Params, ks: Sequence[int]) -> list[float]:
+    """The places of the slider for epsilon: the grid of data/analysis below 1, and the run's own epsilon."""
+    own = params.categorize.epsilon
+    grid = {epsilon for epsilon in distinct_epsilons(max(ks)) if epsilon < 1}
+    return sorted(grid if own == "auto" else grid | {float(own)})
+
+
+def decisions_by_setting(
+    params: Params, pair: str, hits: HitColumns, problems: Sequence[ProblemKey]
+) -> dict[str, dict[str, Any]]:
+    """By data set ("": all): the intervals, p-value and decision at every k and epsilon of the sliders.
+
+    `at[k][epsilon]` is a place in `rows`, since many settings give every problem the same category. The last place of
+    an `at[k]` is for the epsilon `auto`.
+    """
+    settings, ks = settings_of(params), slider_ks(params)
+    dataset = np.array([name for name, _ in problems], dtype=object)
+    at_k = [_counts_at(params, pair, place, hits, problems) for place in range(len(ks))]
+    masks = {"": np.ones(len(problems), dtype=bool), **{name: dataset == name for name in params.run.datasets}}
+    decisions: dict[str, dict[str, Any]] = {}
+    for name, mask in masks.items():
+        weights = settings.drawn(int(mask.sum()))
+        rows: list[dict[str, Any]] = []
+        row_by_categories: dict[bytes, int] = {}
+        at: list[list[int]] = []
+        for all_counts in at_k:
+            group = all_counts.where(mask)
+            auto = np.array([detectable_mass(int(k), settings.confidence) for k in group.k])
+            places = []
+            for epsilon in [*(np.full(len(group), e) for e in slider_epsilons(params, ks)), auto]:
+                chosen = replace(group, epsilon=epsilon)
+                # Equal categories have equal intervals, since all settings share the weights.
+                key = classify_counts(chosen).columns.tobytes()
+                if key not in row_by_categories:
+                    row_by_categories[key] = len(rows)
+                    rows.append(_decision_row(decide_on_counts(chosen, weights, settings.confidence)))
+                places.append(row_by_categories[key])
+            at.append(places)
+        decisions[name] = {"rows": rows, "at": at}
+    return decisions
+
+
+def _decision_row(result: Mapping[str, Any]) -> dict[str, Any]:
+    ends = {name: {end: _round_digits(result[name][end]) for end in ("low", "high")} for name in RATIO_NAMES}
+    return {
+        "intervals": {name: None if ends[name]["low"] is None else ends[name] for name in RATIO_NAMES},
+        "p_value": _round_digits(result["mcnemar"]["p_value"]),
+        "decision": result["decision"],
+    }
+
+
+def _counts_at(params: Params, pair: str, place: int, hits: HitColumns, problems: Sequence[ProblemKey]) -> Counts:
+    """The counts of a pair at a k of the slider, or at the k of the pair on a data set if that is smaller."""
+    ks = slider_ks(params)
+    k = np.array([min(ks[place], params.pair_k(pair, dataset)) for dataset, _ in problems])
+    columns: dict[str, Any] = {}
+    for role, model in zip(ROLES, params.models_of(pair), strict=True):
+        for name in ("n", "c", "ended"):
+            values = [hits[model][ks.index(at)][name][i] for i, at in enumerate(k.tolist())]
+            filled = values if name == "ended" else [value or 0 for value in values]
+            columns[f"{name}_{role}"] = np.array(filled, dtype=object if name == "ended" else np.int64)
+    dataset, problem = (np.array(list(column), dtype=object) for column in zip(*problems, strict=True))
+    return Counts(dataset=dataset, problem_id=problem, k=k, epsilon=np.zeros(len(k)), **columns)
+
+
+def expected_by_k(params: Params, groups: Mapping[str, Any]) -> dict[str, dict[str, list[float | None]]]:
+    """By data set ("": all) and k: the expected P, E, S and O at epsilon = 0, from data/analysis."""
+    return {
+        name: {
+            k: [_round_digits(values[letter]["value"], 6) for letter in "PESO"]
+            for k, values in groups.get(name or "all", {}).get("expected", {}).items()
+            if values["P"]["value"] is not None
+        }
+        for name in ("", *params.run.datasets)
+    }
+
+
+def slider_ks(params: Params) -> list[int]:
+    """The places of the slider for k: powers of two, and every k at which a pair is compared."""
+    own = {params.pair_k(pair, dataset) for pair in params.run.pairs for dataset in params.run.datasets}
+    return sorted(own | {2**i for i in range(max(own).bit_length()) if 2**i < max(own)})
+
+
+def max_k_by_model(params: Params) -> dict[tuple[str, str], int]:
+    """The largest k at which a model is compared on a data set, in any of its pairs."""
+    largest: dict[tuple[str, str], int] = {}
+    for pair in params.run.pairs:
+        for model in params.models_of(pair):
+            for dataset in params.run.datasets:
+                largest[model, dataset] = max(largest.get((model, dataset), 0), params.pair_k(pair, dataset))
+    return largest
+
+
+def hits_by_model(params: Params, ks: Sequence[int], problems: Sequence[ProblemKey]) -> HitColumns:
+    """By model and k: n, c and how sampling ended, for each problem; None if its data set has fewer samples."""
+    largest = max_k_by_model(params)
+    # counts.sql counts pairs, so compare each model with itself; the name makes each k a pair of its own.
+    plan = pa.Table.from_pylist(
+        [
+            {"pair": f"{model} {k}", "dataset": dataset, "domain": "", "base": model, "rlvr": model}
+            | {"k": k, "eighth": k // 8, "epsilon": 0.0}
+            for (model, dataset), most in largest.items()
+            for k in ks
+            if k <= most
+        ]
+    )
+    with counts.open_tallies(params, [plan]) as connection:
+        counts.create_counts_table(connection, params, plan)
+        rows = database.query(connection, SQL_DIR / "hits.sql").to_pylist()
+    place = {key: i for i, key in enumerate(problems)}
+    hits: HitColumns = {
+        model: [{name: [None] * len(problems) for name in ("n", "c", "ended")} for _ in ks] for model, _ in largest
+    }
+    for row in rows:
+        i = place[row["dataset"], row["problem_id"]]
+        for name, column in hits[row["model"]][ks.index(row["k"])].items():
+            column[i] = row[name]
+    return hits
+
+
+def _test_columns(support: pa.Table, pair: str, problems: Sequence[ProblemKey]) -> dict[str, list[Any]]:
+    """The run's own tests of each problem: exact intervals of both masses, and the corrected p-value."""
+    names = ("low_base", "high_base", "low_rlvr", "high_rlvr", "q_value")
+    rows = {(r["dataset"], r["problem_id"]): r for r in support.to_pylist() if r["pair"] == pair}
+    return {name: [_round_digits(rows.get(key, {}).get(name)) for key in problems] for name in names}
+
+
+def _round_digits(value: float | None, digits: int = 4) -> float | None:
+    return None if value is None or math.isnan(value) else float(f"{value:.{digits}g}")
+
+
+def question_columns(questions: pa.Table, problems: Sequence[ProblemKey]) -> dict[str, Any]:
+    """Question, gold and number of images of every problem, cut to a length at which all fit."""
+    by_key = {(row["dataset"], row["problem_id"]): row for row in questions.to_pylist()}
+    rows = [by_key[key] for key in problems]
+    length = choose_question_limit([row["question"] for row in rows])
+    return {
+        "question": [truncate(row["question"], length, count_omitted=True) for row in rows],
+        "gold": [truncate("\n".join(row["gold"]), QUESTION_CHAR_LIMITS[-1], count_omitted=True) for row in rows],
+        "images": [row["images"] for row in rows],
+    }
+
+
+def choose_question_limit(texts: Sequence[str]) -> int:
+    """The length to which texts must be cut to fit together."""
+    return next(
+        (n for n in QUESTION_CHAR_LIMITS if sum(min(len(text), n) for text in texts) <= MAX_QUESTIONS_CHARS),
+        QUESTION_CHAR_LIMITS[-1],
+    )
+
+
+def truncate_middle(text: str) -> str:
+    return truncate(text, HEAD_CHARS + TAIL_CHARS, tail_chars=TAIL_CHARS, count_omitted=True)
+
+
+def answers_by_model(top_answers: pa.Table, problems: Sequence[ProblemKey]) -> dict[str, list[list[list[Any]]]]:
+    """By model and problem: its most frequent answers, whether they are right, and how often it gave them."""
+    place = {key: i for i, key in enumerate(problems)}
+    answers: dict[str, list[list[list[Any]]]] = {}
+    for row in top_answers.to_pylist():
+        of_model = answers.setdefault(row["model"], [[] for _ in problems])
+        shown = None if row["answer"] is None else truncate(row["answer"], 60)
+        of_model[place[row["dataset"], row["problem_id"]]].append([shown, row["correct"], row["count"]])
+    return answers
+
+
+def load_example_candidates(params: Params, connection: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
+    """Completions that the page may show."""
+    rows = [{"model": model, "dataset": dataset, "k": k} for (model, dataset), k in max_k_by_model(params).items()]
+    connection.register("reach", pa.Table.from_pylist(rows))
+    candidates = database.query(connection, SQL_DIR / "examples.sql", {"most": MAX_EXAMPLES_PER_KIND})
+    return list(candidates.to_pylist())
+
+
+def rank_examples(examples: Iterable[dict[str, Any]], support: pa.Table) -> list[dict[str, Any]]:
+    """The order in which examples are kept: one of each kind before a second one, then problems that any pair gained or
+    lost before others, then a random order from a named stream."""
+    moved = {(r["dataset"], r["problem_id"]) for r in support.to_pylist() if r["category"] in ("E", "S")}
+    problems = problem_keys(support)
+    shuffled = seeds.stream("report", "examples").permutation(len(problems)).tolist()
+    turn = dict(zip(problems, shuffled, strict=True))
+
+    def rank(row: Mapping[str, Any]) -> tuple[Any, ...]:
+        key = (row["dataset"], row["problem_id"])
+        return row["place"], key not in moved, turn[key]
+
+    return sorted(examples, key=rank)
+
+
+def pack_examples(
+    examples: Sequence[Mapping[str, Any]],
+    texts: Mapping[audit.CompletionKey, str],
+    problems: Sequence[ProblemKey],
+    max_bytes: int,
+) -> list[list[Any]]:
+    """As many examples, in their order, as fit: model, problem, sample, right or not, status, text."""
+    place = {key: i for i, key in enumerate(problems)}
+    kept = []
+    for row in examples:
+        text = texts.get((row["model"], row["dataset"], row["problem_id"], row["sample"]))
+        if text is None:
+            continue
+        problem = place[row["dataset"], row["problem_id"]]
+        example = [row["model"], problem, row["sample"], row["correct"], row["status"], truncate_middle(text)]
+        max_bytes -= len(dump_html_json(example).encode()) + 1
+        if max_bytes < 0:
+            break
+        kept.append(example)
+    return kept
+
+
+def decisive_hit_rows(table: pa.Table, problems: Sequence[ProblemKey], most: int) -> list[dict[str, Any]]:
+    """The first hits that decide a category, at most `most`."""
+    place = {key: i for i, key in enumerate(problems)}
+    names = ("pair", "role", "model", "sample", "why", "second_check", "answer")
+    return [
+        {name: row[name] for name in names}
+        | {"problem": place[row["dataset"], row["problem_id"]], "text": row["text"] and truncate_middle(row["text"])}
+        for row in table.slice(0, most).to_pylist()
+    ]

@@ -1,0 +1,45 @@
+"""Every number of the report in one place: the figures, the tables and the page are made from it.
+
+stages/report/stage.py fills it; nothing here reads files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from leash.report import audit
+from leash.statistics.endings import EndingComparison
+
+
+@dataclass(frozen=True)
+class Results:
+    support: pa.Table  # a row per pair and problem
+    metrics: pa.Table  # P, E, S, O and ratios, per pair and group of problems
+    answers: pa.Table  # the same, of the distinct correct answers of problems that have several
+    pass_at_k: pa.Table  # per pair, data set, role and k
+    trajectory: pa.Table  # all pairs at one k, by group of problems: checkpoints and trainings side by side
+    comparison: pa.Table  # the rows of trajectory over all problems
+    paired: pa.Table  # trained models of one base against each other
+    completions: pa.Table  # P, E, S, O of distinct correct completions, at several epsilons
+    masses: pa.Table
+    perplexity: pa.Table
+    style: pa.Table
+    entropy: pa.Table
+    entropy_intervals: pa.Table
+    decoupling: pa.Table
+    profile: pa.Table
+    statuses: pa.Table  # how completions ended, per model and data set
+    statuses_by_category: pa.Table  # and per pair, category and role
+    decisive_hits: pa.Table  # the hits that decide a category
+    questions: pa.Table  # the question and the accepted answers of each problem
+    examples: list[dict[str, Any]]  # samples that the page may show
+    texts: dict[audit.CompletionKey, str]  # the texts of examples and decisive hits, if completions are on this machine
+    top_answers: pa.Table  # the most frequent answers of every model to every problem
+    analyses: dict[str, dict[str, Any]]  # by pair and group of problems: data/analysis/{pair}.json
+    endings: dict[str, list[EndingComparison]]  # by pair: completions without an answer, or cut off
+    verdicts: dict[str, list[str]]  # by pair: the sentences about all problems
+    provenance: dict[str, Any]  # versions, settings and inputs behind the numbers
+    tables: dict[str, pa.Table] = field(default_factory=dict)  # what is shown, with the paper's rows

@@ -1,0 +1,111 @@
+"""Log-probabilities and entropies from logits, step by step: pure functions of tensors.
+
+    compute_steps(logits, tokens, ScoringSpec(entropies=True))
+        ->  StepStats(logprob, decoding_logprob, entropy, decoding_entropy)
+
+A step's own distribution is the softmax of its logits. The decoding distribution is the one that is sampled from:
+logits divided by the temperature, then the nucleus: the smallest set of most likely tokens whose mass reaches top_p.
+If several tokens are equally likely at its border, each of them counts as inside. All values are in nats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from leash.scoring.traces import ScoringSpec
+
+FloatArray = NDArray[np.float64]
+# Only this many tokens are sorted at first. A larger nucleus is rare; its steps are then sorted whole.
+TOP_P_PRESORT_TOKENS = 512
+
+
+class StepStats(NamedTuple):
+    """One number per step; entropies are None if the specification has none."""
+
+    logprob: FloatArray
+    decoding_logprob: FloatArray
+    entropy: FloatArray | None
+    decoding_entropy: FloatArray | None
+
+
+def concatenate_steps(parts: Sequence[StepStats]) -> StepStats:
+    columns: list[Any] = [None if values[0] is None else np.concatenate(values) for values in zip(*parts, strict=True)]
+    return StepStats(*columns)
+
+
+def compute_steps(logits: torch.Tensor, tokens: torch.Tensor, spec: ScoringSpec) -> StepStats:
+    """Compute the statistics of each step. The logits (steps by vocabulary, float32 or float64) are overwritten."""
+    decoding = None
+    if spec.temperature != 1 or spec.top_p != 1:
+        # First: `_softmax_stats` overwrites the logits.
+        decoding = _decoding_stats(logits, tokens, spec)
+    logprob, entropy = _softmax_stats(logits, tokens, spec.entropies)
+    decoding_logprob, decoding_entropy = decoding or (logprob, entropy)
+    return StepStats(
+        _to_numpy(logprob),
+        _to_numpy(decoding_logprob),
+        None if entropy is None else _to_numpy(entropy),
+        _to_numpy(decoding_entropy) if spec.entropies and decoding_entropy is not None else None,
+    )
+
+
+def _softmax_stats(
+    logits: torch.Tensor, tokens: torch.Tensor, entropies: bool
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Log-probabilities of the tokens and, if wanted, entropies. In place, with few passes over the logits: memory
+    bandwidth decides the speed."""
+    logits -= logits.amax(1, keepdim=True)
+    chosen = logits.gather(1, tokens[:, None])[:, 0]
+    if not entropies:
+        return chosen - logits.exp_().sum(1).log(), None
+    weights = logits.exp()
+    total = weights.sum(1)
+    entropy = total.log() - logits.mul_(weights).sum(1) / total
+    return chosen - total.log(), entropy.clamp(min=0)
+
+
+def _decoding_stats(logits: torch.Tensor, tokens: torch.Tensor, spec: ScoringSpec) -> tuple[torch.Tensor, torch.Tensor]:
+    """Log-probabilities of the tokens and entropies under temperature and top_p. The logits are not changed."""
+    if spec.temperature == 0:  # greedy: all mass on the most likely token
+        chosen = logits.gather(1, tokens[:, None])[:, 0]
+        entropy = torch.zeros_like(chosen)
+        return entropy.where(chosen >= logits.amax(1), -torch.inf), entropy
+    tempered = (logits / spec.temperature).log_softmax(1)
+    chosen = tempered.gather(1, tokens[:, None])[:, 0]
+    if spec.top_p == 1:
+        return chosen, -(tempered.exp() * tempered).sum(1)
+    return _nucleus_stats(tempered, chosen, spec.top_p)
+
+
+def _nucleus_stats(logprobs: torch.Tensor, chosen: torch.Tensor, top_p: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same within the nucleus of each step, given log-probabilities at the temperature."""
+    ordered = logprobs.topk(min(TOP_P_PRESORT_TOKENS, logprobs.shape[1]), dim=1).values
+    # Steps whose sorted tokens do not reach top_p have a larger nucleus.
+    short = ordered.exp().sum(1) < top_p
+    logprob, entropy = _sorted_nucleus_stats(ordered, chosen, top_p)
+    if ordered.shape[1] < logprobs.shape[1] and bool(short.any()):
+        whole = logprobs[short].sort(dim=1, descending=True).values
+        logprob[short], entropy[short] = _sorted_nucleus_stats(whole, chosen[short], top_p)
+    return logprob, entropy
+
+
+def _sorted_nucleus_stats(
+    ordered: torch.Tensor, chosen: torch.Tensor, top_p: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    masses = ordered.exp()
+    # A token is inside if the tokens before it have not reached top_p yet.
+    kept = masses.cumsum(1) - masses < top_p
+    masses *= kept
+    total = masses.sum(1)
+    last = ordered.where(kept, torch.inf).amin(1)
+    entropy = total.log() - (masses * ordered.where(kept, 0.0)).sum(1) / total
+    return (chosen - total.log()).clamp(max=0).where(chosen >= last, -torch.inf), entropy.clamp(min=0)
+
+
+def _to_numpy(values: torch.Tensor) -> FloatArray:
+    return values.double().cpu().numpy()

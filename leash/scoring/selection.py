@@ -1,0 +1,61 @@
+"""What a run can score: models with weights on this machine, on data sets of text with completions.
+
+Shared by the stages mass, perplexity and entropy. A model on a server or with imported completions has no weights, and
+no scorer reads images: those tables are empty, and a sentence says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import product
+from pathlib import Path
+
+import pyarrow as pa
+
+from leash import tables
+from leash.errors import MissingCompletionsError
+from leash.params.groups import Params
+from leash.prompts import load_problem_images
+from leash.weights import has_weights
+
+
+def scorable(params: Params) -> list[tuple[str, str]]:
+    """The models with weights, each with the data sets without images."""
+    models = [model for model in params.run.models if has_weights(params, model)]
+    datasets = [dataset for dataset in params.run.datasets if not load_problem_images(dataset)]
+    return list(product(models, datasets))
+
+
+def require_completions(runs: Iterable[tuple[str, str]]) -> None:
+    """Refuse missing or damaged completions of a model on a data set."""
+    for model, dataset in runs:
+        shards = tables.shards(tables.completions_folder(model, dataset))
+        tables.refuse_damaged(shards, f"leash sample {model} {dataset}")
+        if not shards:
+            raise MissingCompletionsError(model, dataset)
+
+
+def write_empty_tables(params: Params, path_of: Callable[[str, str], Path], schema: pa.Schema, what: str) -> list[str]:
+    """Write an empty table for each model and data set that can't be scored; return a sentence for each reason."""
+    scored = set(scorable(params))
+    for model, dataset in product(params.run.models, params.run.datasets):
+        if (model, dataset) not in scored:
+            tables.write(path_of(model, dataset), schema.empty_table(), schema)
+    no_weights = [
+        f"{model} has no weights here, so its {what} are left out; to have them, give `models.{model}` a `path` or a "
+        f"`hub` id."
+        for model in params.run.models
+        if not has_weights(params, model)
+    ]
+    images = [
+        f"The questions of {dataset} have images, which scoring does not support, so {what} on it are left out."
+        for dataset in params.run.datasets
+        if load_problem_images(dataset)
+    ]
+    return no_weights + images
+
+
+def pairs_table(params: Params) -> pa.Table:
+    """The pairs of this run with their two models, for queries that compare them."""
+    pairs = ((pair, *params.models_of(pair)) for pair in params.run.pairs)
+    return pa.Table.from_pylist([{"pair": pair, "base": base, "rlvr": rlvr} for pair, base, rlvr in pairs])

@@ -1,0 +1,207 @@
+"""Score traces with transformers: one forward pass over prompt and text, in batches of similar length.
+
+In: traces and a `ScoringSpec`. Out: a `Score` per trace. The tokens of the prompt are not scored.
+
+The backbone sees a whole batch. Only the hidden states of scored steps go through the LM head, a few at a time, so
+logits take little memory whatever the length and the vocabulary. `LMHead` repeats what a model family does to its
+logits. A short probe compares it with the model's own logits; if they differ, the model's own logits are used, whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from leash.prompts import tokenize_prompts
+from leash.scoring.logit_stats import FloatArray, StepStats, compute_steps, concatenate_steps
+from leash.scoring.traces import PROFILE_BINS, Score, ScoringSpec, Trace
+
+# Limits of one forward pass, by device: on a CPU the data should fit the caches, a GPU needs more to be busy. Tokens
+# include padding. A trace that exceeds the limit is a batch by itself.
+MAX_BATCH_TRACES = 128
+MAX_BATCH_TOKENS = {"cpu": 1 << 11, "cuda": 1 << 14}
+# Beyond 32 MB of logits, the CPU's allocator gets fresh memory from the system each time, which is slow.
+MAX_LOGIT_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 26}
+HEAD_PROBE_TOKENS = 8
+# Largest difference to the model's own logits, relative to the largest logit.
+LOGIT_TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
+HALF_LOGIT_TOLERANCE = 2e-2
+DEFAULT_SPEC = ScoringSpec()
+
+TokenizedTrace = tuple[list[int], list[int]]  # tokens of the prompt, and tokens that are scored
+
+
+@dataclass(frozen=True)
+class LMHead:
+    """How hidden states become logits: the LM head, then the scaling and the soft cap of some model families."""
+
+    project: torch.nn.Module
+    factor: float = 1.0
+    cap: float | None = None
+
+    def __call__(self, hidden: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.project(hidden)
+        if self.factor != 1:
+            logits *= self.factor
+        if self.cap is not None:
+            logits = (logits / self.cap).tanh_().mul_(self.cap)
+        return logits
+
+
+def find_lm_head(model: PreTrainedModel) -> LMHead | None:
+    """The head of a model; None if no head of this form gives the model's own logits."""
+    config = model.config.get_text_config()
+    if (project := model.get_output_embeddings()) is None:
+        return None
+    factor = (getattr(config, "logit_scale", None) or 1.0) / (getattr(config, "logits_scaling", None) or 1.0)
+    head = LMHead(project, factor, getattr(config, "final_logit_softcapping", None))
+    return head if _matches_model_logits(model, head) else None
+
+
+@torch.inference_mode()
+def _matches_model_logits(model: PreTrainedModel, head: LMHead) -> bool:
+    embedded: Any = model.get_input_embeddings()
+    ids = torch.arange(HEAD_PROBE_TOKENS, device=model.device)[None] % embedded.num_embeddings
+    theirs = model(input_ids=ids, use_cache=False).logits
+    try:
+        ours = head(model.base_model(input_ids=ids, use_cache=False).last_hidden_state)
+    except (AttributeError, RuntimeError, TypeError):  # a backbone with another interface
+        return False
+    if ours.shape != theirs.shape:
+        return False
+    error = (ours - theirs).abs().max() / theirs.abs().max().clamp(min=1e-30)
+    return float(error) <= LOGIT_TOLERANCE.get(theirs.dtype, HALF_LOGIT_TOLERANCE)
+
+
+class Scorer:
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+        self.model, self.tokenizer = model, tokenizer
+        self.window: int | None = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+        self.head = find_lm_head(model)
+
+    def score(self, traces: Sequence[Trace], spec: ScoringSpec = DEFAULT_SPEC) -> list[Score]:
+        """Score traces; the result has their order."""
+        rows = tokenize_traces(traces, self.tokenizer)
+        scores = [empty_score(trace, row) for trace, row in zip(traces, rows, strict=True)]
+        fitting = [i for i, row in enumerate(rows) if self.window is None or token_count(row) <= self.window]
+        max_tokens = MAX_BATCH_TOKENS[self.model.device.type]
+        for batch in batch_by_length(fitting, [token_count(row) for row in rows], max_tokens):
+            batch_rows = [rows[i] for i in batch]
+            summaries = summarize_steps([traces[i].key for i in batch], batch_rows, self.steps(batch_rows, spec), spec)
+            for i, score in zip(batch, summaries, strict=True):
+                scores[i] = score
+        return scores
+
+    @torch.inference_mode()
+    def steps(self, rows: Sequence[TokenizedTrace], spec: ScoringSpec) -> StepStats:
+        """The statistics of every scored step, row by row."""
+        longest = max(map(token_count, rows))
+        # Padding on the right needs no mask: causal attention never looks at later tokens.
+        padded = [prompt + text + [0] * (longest - len(prompt) - len(text)) for prompt, text in rows]
+        # The step that predicts a token is one position before it.
+        positions = [
+            i * longest + position
+            for i, (prompt, text) in enumerate(rows)
+            for position in range(len(prompt) - 1, len(prompt) + len(text) - 1)
+        ]
+        tokens = torch.tensor([token for _, text in rows for token in text], dtype=torch.long)
+        device = self.model.device
+        parts = self._logits(torch.tensor(padded).to(device), torch.tensor(positions, dtype=torch.long).to(device))
+        steps = [compute_steps(logits, tokens[begin:end].to(device), spec) for begin, end, logits in parts]
+        return concatenate_steps(steps)
+
+    def _logits(self, inputs: torch.Tensor, positions: torch.Tensor) -> Iterator[tuple[int, int, torch.Tensor]]:
+        """Yield the logits at these positions of the flattened batch, a few at a time, in at least float32."""
+        network = self.model.base_model if self.head else self.model
+        output: Any = network(input_ids=inputs, use_cache=False)
+        states = (output.last_hidden_state if self.head else output.logits).flatten(0, 1)
+        del output  # frees what `states` does not share
+        vocabulary = self.model.config.get_text_config().vocab_size
+        chunk = max(1, MAX_LOGIT_ELEMENTS[inputs.device.type] // vocabulary)
+        for begin in range(0, max(1, len(positions)), chunk):
+            selected = states[positions[begin : begin + chunk]]
+            logits = self.head(selected) if self.head else selected
+            yield begin, begin + chunk, logits if logits.dtype == torch.float64 else logits.float()
+
+
+def tokenize_traces(traces: Sequence[Trace], tokenizer: PreTrainedTokenizerBase) -> list[TokenizedTrace]:
+    """The tokens of traces. After an empty prompt no step predicts the first token, so that token is not scored."""
+    if not traces:
+        return []
+    prompts = tokenize_prompts((trace.prompt for trace in traces), tokenizer)
+    texts = tokenizer([trace.text for trace in traces], add_special_tokens=False)["input_ids"]
+    rows = []
+    for trace, text in zip(traces, texts, strict=True):
+        prompt = prompts[trace.prompt]
+        text = text + ([tokenizer.eos_token_id] if trace.ended else [])
+        rows.append((prompt, text) if prompt else (text[:1], text[1:]))
+    return rows
+
+
+def token_count(row: TokenizedTrace) -> int:
+    return len(row[0]) + len(row[1])
+
+
+def batch_by_length(which: Sequence[int], widths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
+    """Group rows of similar length into batches within the limits of a forward pass."""
+    batch: list[int] = []
+    for i in sorted(which, key=lambda i: widths[i]):
+        # Rows come in order of length, so row i has the width of the padded batch.
+        if batch and (len(batch) == MAX_BATCH_TRACES or (len(batch) + 1) * widths[i] > max_tokens):
+            yield batch
+            batch = []
+        batch.append(i)
+    if batch:
+        yield batch
+
+
+def empty_score(trace: Trace, row: TokenizedTrace) -> Score:
+    """The score of a trace that is longer than the model's context window."""
+    return Score(trace.key, len(row[1]), None, None, None, None, None, None)
+
+
+def summarize_steps(
+    keys: Sequence[str], rows: Sequence[TokenizedTrace], steps: StepStats, spec: ScoringSpec
+) -> list[Score]:
+    """Sum and average the steps of each row; `steps` has the rows one after the other."""
+    lengths = np.array([len(text) for _, text in rows])
+    row = np.repeat(np.arange(len(rows)), lengths)
+    # abs instead of a minus sign: a text without tokens must give 0.0, not -0.0.
+    nll, decoding_nll = (
+        np.abs(_sum_by_group(values, row, len(rows))).tolist() for values in (steps.logprob, steps.decoding_logprob)
+    )
+    scored = zip(keys, lengths.tolist(), nll, decoding_nll, strict=True)
+    scores = [Score(*values, None, None, None, None) for values in scored]
+    if steps.entropy is None or steps.decoding_entropy is None:
+        return scores
+    is_fork = (steps.entropy >= spec.forking).astype(float)
+    means = [
+        (_sum_by_group(values, row, len(rows)) / np.maximum(lengths, 1)).tolist()
+        for values in (steps.entropy, steps.decoding_entropy, is_fork)
+    ]
+    measured = zip(scores, *means, entropy_profiles(steps.entropy, lengths), strict=True)
+    return [
+        replace(score, token_entropy=own, decoding_entropy=decoding, forks=forks, profile=profile)
+        for score, own, decoding, forks, profile in measured
+    ]
+
+
+def entropy_profiles(values: FloatArray, lengths: NDArray[np.int64]) -> list[list[float | None]]:
+    """The mean of each row's values by tenths: step i of n belongs to tenth 10 * i // n."""
+    row = np.repeat(np.arange(len(lengths)), lengths)
+    step = np.arange(len(values)) - np.repeat(lengths.cumsum() - lengths, lengths)
+    tenth = row * PROFILE_BINS + PROFILE_BINS * step // lengths[row]
+    counts = np.bincount(tenth, minlength=len(lengths) * PROFILE_BINS)
+    means = _sum_by_group(values, tenth, len(counts)) / np.maximum(counts, 1)
+    profile = [mean if count else None for mean, count in zip(means.tolist(), counts.tolist(), strict=True)]
+    return [profile[begin : begin + PROFILE_BINS] for begin in range(0, len(profile), PROFILE_BINS)]
+
+
+def _sum_by_group(values: FloatArray, group: NDArray[np.int64], groups: int) -> FloatArray:
+    return np.bincount(group, weights=values, minlength=groups).astype(np.float64)

@@ -1,0 +1,100 @@
+"""Log-probabilities from vLLM, for the same tokens that `torch_scorer` scores.
+
+vLLM gives no entropies and no decoding distribution other than the model's own. Each request must draw one token, which
+is thrown away, so the context window is one token shorter.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from leash.engines import vllm_startup
+from leash.errors import UnsupportedDtypeError
+from leash.params.groups import Vllm
+from leash.scoring.torch_scorer import TokenizedTrace, empty_score, token_count, tokenize_traces
+from leash.scoring.traces import Score, ScoringSpec, Trace
+from leash.weights import Weights, load_tokenizer
+
+GPU_TOKENS_PER_STEP = 2048  # vLLM keeps the logits of all tokens of a step in memory at once
+
+
+@dataclass
+class PendingBatch:
+    """The scores so far of traces that were started together, and how many requests are still running."""
+
+    scores: list[Score]
+    plain: bool  # the decoding distribution is the model's own
+    left: int = 0
+
+    def fill(self, index: int, nll: float) -> None:
+        self.scores[index] = replace(self.scores[index], nll=nll, decoding_nll=nll if self.plain else None)
+
+
+class VllmScorer:
+    def __init__(self, weights: Weights, settings: Vllm) -> None:
+        if weights.dtype == "float64":
+            raise UnsupportedDtypeError(weights.name, weights.dtype)
+        self._tokenizer = load_tokenizer(weights)
+        self._engine = vllm_startup.start_engine(weights, settings, gpu_tokens_per_step=GPU_TOKENS_PER_STEP)
+        self.window: int = self._engine.model_config.max_model_len - 1
+        self._sent = 0
+        self._batches: dict[int, PendingBatch] = {}  # by ticket
+        self._running: dict[str, tuple[int, int, TokenizedTrace]] = {}  # by request id: ticket, index, tokens
+
+    def start(self, traces: Sequence[Trace], spec: ScoringSpec) -> int:
+        """Start scoring traces; return a ticket, which `step` returns with the scores."""
+        ticket = self._sent
+        self._sent += 1
+        rows = tokenize_traces(traces, self._tokenizer)
+        scores = [empty_score(trace, row) for trace, row in zip(traces, rows, strict=True)]
+        batch = self._batches[ticket] = PendingBatch(scores, spec.temperature == 1 and spec.top_p == 1)
+        for index, row in enumerate(rows):
+            if not row[1]:
+                batch.fill(index, 0.0)
+            elif token_count(row) <= self.window:
+                self._send(ticket, index, row)
+        return ticket
+
+    def step(self) -> list[tuple[int, list[Score]]]:
+        """Advance the engine by one step; return the tickets that are finished, with their scores."""
+        if any(batch.left for batch in self._batches.values()):
+            for output in vllm_startup.step_engine(self._engine):
+                if output.finished:
+                    ticket, index, row = self._running.pop(output.request_id)
+                    batch = self._batches[ticket]
+                    batch.fill(index, _text_nll(row, output.prompt_logprobs))
+                    batch.left -= 1
+        finished = [ticket for ticket, batch in self._batches.items() if not batch.left]
+        return [(ticket, self._batches.pop(ticket).scores) for ticket in finished]
+
+    def score(self, traces: Sequence[Trace], spec: ScoringSpec) -> list[Score]:
+        """Score traces while nothing else is running."""
+        self.start(traces, spec)
+        while not (finished := self.step()):
+            pass
+        return finished[0][1]
+
+    def close(self) -> None:
+        vllm_startup.close_engine(self._engine)
+
+    def _send(self, ticket: int, index: int, row: TokenizedTrace) -> None:
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        request_id = str(self._sent)
+        tokens = self._engine.renderer.render_cmpl([{"prompt_token_ids": row[0] + row[1]}])[0]
+        # With prompt_logprobs, vLLM never takes the prompt from its prefix cache, which has no log-probabilities.
+        sampling = SamplingParams(max_tokens=1, prompt_logprobs=0, output_kind=RequestOutputKind.FINAL_ONLY)
+        self._engine.add_request(request_id, tokens, sampling)
+        self._running[request_id] = ticket, index, row
+        self._batches[ticket].left += 1
+        self._sent += 1
+
+
+def _text_nll(row: TokenizedTrace, logprobs: Sequence[Any]) -> float:
+    """The negative log-likelihood of a text; `logprobs` has one entry per token of prompt and text."""
+    prompt, text = row
+    return -math.fsum(step[token].logprob for token, step in zip(text, logprobs[len(prompt) :], strict=True))

@@ -1,0 +1,247 @@
+"""Everything about a group of problems of one pair, from counts alone.
+
+    analyze_counts(counts, AnalysisSettings())["NSCR"]  ->  {"value": -0.157, "low": -0.227, "high": -0.098, ...}
+
+The result is plain data, ready for JSON: null where a value is unknown, never NaN. Every estimate is {value, low, high,
+low_samples, high_samples}: the interval over problems, and that over problems and samples (null if sampling stopped
+early: see resampling.py). docs/compare.md documents the keys.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from leash.statistics import extrapolation
+from leash.statistics.arrays import FloatArray, IntArray
+from leash.statistics.bootstrap import JsonDict, ProblemGroup, describe_categories
+from leash.statistics.categories import (
+    categorize_problems,
+    classify_counts,
+    classify_support,
+    has_more_than_k,
+    support_probability,
+)
+from leash.statistics.counts import ROLES, Counts
+from leash.statistics.decision import decide
+from leash.statistics.noise import split_half_categories
+from leash.statistics.odds_ratio import fit_tilt
+from leash.statistics.pass_at_k import hit_probability
+from leash.statistics.ratios import RATIO_NAMES, compute_ratios
+from leash.statistics.resampling import AnalysisSettings, BootstrapWeights, bootstrap_interval
+from leash.statistics.support import detectable_mass, hits_above
+from leash.statistics.testing import benjamini_hochberg, mcnemar_p_value
+
+EPSILON_GRID = (0.0, *(digit * 10.0**power for power in range(-4, 0) for digit in (1, 2, 5)), 0.75, 0.9, 1.0)
+
+COPIED_AGGREGATES = (
+    *("pass_at_k", "difference", "avg_at_n", "g_pass_at_k", "cover_at_tau"),
+    *("consolidation", "efficiency_gap", "crossing", "expected"),
+)
+
+
+def analyze_counts(counts: Counts, settings: AnalysisSettings, tested: Mapping[str, int] | None = None) -> JsonDict:
+    """The analysis of these problems, by the documented keys.
+
+    `tested` counts the tested categories of a part of a pair's problems, whose tests are corrected together with those
+    of the rest (see categorize_problems). By default these problems are the whole pair.
+    """
+    counts = with_k_and_epsilon(counts, settings)
+    group = ProblemGroup(counts, settings)
+    if tested is None:
+        tested = categorize_problems(counts, settings.confidence).count_tested(np.ones(len(counts), dtype=bool))
+    categories = category_counts(group, "chosen")
+    analysis = {
+        "problems": len(counts),
+        "uncategorized": int((~classify_counts(counts).known).sum()),
+        "k": value_or_range(counts.k),
+        "epsilon": value_or_range(counts.epsilon),
+        "confidence": settings.confidence,
+        "resamples": settings.resamples,
+        "counting": "expected" if bool(has_more_than_k(counts).any()) else "observed",
+        "categories": categories,
+        **{name: group.values["chosen"][name] for name in RATIO_NAMES},
+        "any_hit": {"categories": category_counts(group, "any"), **group.values["any"]},
+        "tested": dict(tested),
+        # The test uses E and S at k, as the ratios do: the expected numbers if there are more samples than k.
+        "mcnemar": {**{x: categories[x] for x in "ES"}, "p_value": mcnemar_p_value(categories["E"], categories["S"])},
+        "noise_floor": estimate_noise_floor(group),
+        **{name: group.values[name] for name in COPIED_AGGREGATES},
+        "first_k": first_k_hit_rate(group),
+        "by_epsilon": categories_by_epsilon(group),
+        "tilt": summarize_tilt(group),
+        "extrapolation": extrapolate_pass_at_k(group),
+    }
+    result = dict(to_jsonable(analysis))
+    return {**result, "decision": decide(result).outcome}
+
+
+def decide_on_counts(counts: Counts, weights: BootstrapWeights, confidence: float) -> JsonDict:
+    """The categories, ratios, McNemar's test and decision of `analyze_counts`, without the rest, for callers that
+    need them at many k and epsilons. `weights` are those of the settings for this number of problems."""
+    described = describe_categories(classify_counts(counts), weights, confidence)
+    categories = {name: described[name] for name in "PESO"}
+    if not has_more_than_k(counts).any():
+        categories = {name: round(value) for name, value in categories.items()}
+    p_value = mcnemar_p_value(categories["E"], categories["S"])
+    result = dict(to_jsonable({**described, **categories, "mcnemar": {"p_value": p_value}, "confidence": confidence}))
+    return {**result, "decision": decide(result).outcome}
+
+
+def with_k_and_epsilon(counts: Counts, settings: AnalysisSettings) -> Counts:
+    """The counts with the k and epsilon of the settings, if they give any."""
+    k = counts.k if settings.k is None else np.full(len(counts), settings.k)
+    epsilon = counts.epsilon
+    if settings.epsilon == "auto":
+        epsilon = np.array([detectable_mass(int(x), settings.confidence) for x in k])
+    elif settings.epsilon is not None:
+        epsilon = np.full(len(counts), float(settings.epsilon))
+    return dataclasses.replace(counts, k=k, epsilon=epsilon)
+
+
+def value_or_range(values: FloatArray | IntArray) -> Any:
+    """The common value, or [smallest, largest]."""
+    least, most = values.min().item(), values.max().item()
+    return least if least == most else [least, most]
+
+
+def category_counts(group: ProblemGroup, name: str) -> JsonDict:
+    """P, E, S and O: whole numbers, or expected ones if there are more samples than k."""
+    counted = group.sums[group.layout.pair[name]]
+    whole = not has_more_than_k(group.counts).any()
+    return {letter: round(x) if whole else x for letter, x in zip("PESO", counted.tolist(), strict=True)}
+
+
+def estimate_noise_floor(group: ProblemGroup) -> JsonDict:
+    """P, E, S, O and the ratios of each model against itself at half the samples, and of the pair at as many.
+    `excess` is the pair's ratios minus the base's floor. All values are None if no problem has two samples."""
+    counts = group.counts
+    available = [np.where(m.early, counts.k, np.minimum(m.n, counts.k)) for m in group.models.values()]
+    half = np.where(classify_counts(counts).known, np.minimum(*available) // 2, 0)
+    floors = {role: split_half_categories(model, half, counts.epsilon) for role, model in group.models.items()}
+    hits = hits_above(counts.epsilon, half)
+    pair = classify_support(
+        *(np.where(half > 0, hit_probability(model, half, hits), np.nan) for model in group.models.values())
+    )
+    described = {name: group.describe(shares) for name, shares in (*floors.items(), ("pair", pair))}
+    if not half.any():
+        described = {name: values | dict.fromkeys("PESO") for name, values in described.items()}
+    # Both ratios of a draw share its weights, so noise that the pair and the floor have in common cancels.
+    both = [shares.columns for shares in (pair, floors["base"])]
+    values = [compute_ratios(*columns.sum(axis=0)[:3]) for columns in both]
+    draws = [compute_ratios(*(group.weights.problems @ columns + group.weights.halves).T[:3]) for columns in both]
+    return {
+        "k": value_or_range(half[half > 0]) if half.any() else None,
+        **described,
+        "excess": {
+            name: group.estimate(values[0][name] - values[1][name], draws[0][name] - draws[1][name])
+            for name in RATIO_NAMES
+        },
+    }
+
+
+def first_k_hit_rate(group: ProblemGroup) -> JsonDict | None:
+    """The paper's plain hit rate of the first k samples; None if there are more, since counts hide their order."""
+    if has_more_than_k(group.counts).any():
+        return None
+    return {"k": value_or_range(group.counts.k), **group.values["first"]}
+
+
+def distinct_epsilons(k: int) -> list[float]:
+    """The epsilons of the grid that k samples tell from 0. With k = 1 a share is 0 or 1: every epsilon below 1 gives
+    what 0 gives."""
+    return [epsilon for epsilon in EPSILON_GRID if epsilon == 0 or (k > 1 and epsilon * k >= 1)]
+
+
+def categories_by_epsilon(group: ProblemGroup) -> list[JsonDict]:
+    """P, E, S, O and the ratios at every epsilon of the grid; None at an epsilon that an early stop leaves open."""
+    known = classify_counts(group.counts).known
+    rows: list[JsonDict] = []
+    for epsilon in distinct_epsilons(int(group.counts.k.max())):
+        shares = classify_counts(group.counts, np.full(len(group.counts), epsilon))
+        is_open = bool((known & ~shares.known).any())
+        values = dict.fromkeys((*"PESO", *RATIO_NAMES)) if is_open else group.describe(shares)
+        rows.append({"epsilon": epsilon, **values})
+    return rows
+
+
+def summarize_tilt(group: ProblemGroup) -> JsonDict:
+    """The common odds ratio, how well it fits, and the problems that depart from it. `odds_ratio` is None, and the only
+    key, if there is no fit: after an early stop, with one sample per problem, or if no finite factor fits."""
+    counts, confidence = group.counts, group.settings.confidence
+    # The tests condition on numbers of samples that were fixed before sampling. With one sample per problem, one factor
+    # fits every table exactly.
+    stopped_early = any(model.early.any() for model in group.models.values())
+    if stopped_early or max(counts.n_base.max(), counts.n_rlvr.max()) < 2:
+        return {"odds_ratio": None}
+    fit = fit_tilt(counts.n_base, counts.c_base, counts.n_rlvr, counts.c_rlvr, confidence)
+    if fit is None:
+        return {"odds_ratio": None}
+    q_values = benjamini_hochberg(fit.p_values, np.full(len(fit.p_values), "all", dtype=object))
+    departing = q_values < 1 - confidence
+    fitted = counts.where(fit.kept)
+    drawn = [group.weights.problems[:, fit.kept] @ part for part in fit.parts]
+    low, high = bootstrap_interval(np.asarray(fit.pooled[0]), drawn[0] / drawn[1], confidence)
+    names = ("value", "low", "high")
+    statistic, p_value = fit.breslow_day
+    return {
+        "odds_ratio": dict(zip(names, fit.pooled, strict=True))
+        | {"low_problems": float(low), "high_problems": float(high)},
+        "conditional": dict(zip(names, fit.conditional, strict=True)),
+        "problems": len(fitted),
+        "homogeneity": {
+            "statistic": statistic,
+            "df": len(fitted) - 1,
+            "p_value": p_value,
+            # Cochran's rule: at most a fifth of the tables may expect few hits or misses in a cell.
+            "valid": fit.expects_few <= 0.2,
+            "sparse": fit.expects_few,
+        },
+        "residual": {"z": fit.residual[0], "p_value": fit.residual[1]},
+        "explained": fit.explained,
+        "above": _problem_keys(fitted.where(departing & fit.above)),
+        "below": _problem_keys(fitted.where(departing & ~fit.above)),
+    }
+
+
+def _problem_keys(counts: Counts) -> list[JsonDict]:
+    rows = zip(counts.dataset.tolist(), counts.problem_id.tolist(), strict=True)
+    return [{"dataset": dataset, "problem_id": problem} for dataset, problem in rows]
+
+
+def extrapolate_pass_at_k(group: ProblemGroup) -> JsonDict | None:
+    """pass@k beyond k for each model, with its check. None if the first samples are unknown, or if k is below 8: the
+    check fits the first eighth of the samples, which is then empty."""
+    if any(n is None or not n.any() for n in (group.counts.n_base_first, group.counts.n_rlvr_first)):
+        return None
+    return {role: _extrapolate_model(group, role) for role in ROLES}
+
+
+def _extrapolate_model(group: ProblemGroup, role: str) -> JsonDict:
+    counts, model = group.counts, group.models[role]
+    early = extrapolation.fit_mass_distribution(getattr(counts, f"n_{role}_first"), getattr(counts, f"c_{role}_first"))
+    seen = support_probability(model, counts.k, np.zeros(len(counts)))
+    predicted = float(early.pass_at(counts.k).mean())
+    observed = group.estimate(seen.mean(), group.weights.problems @ seen / group.weights.problems.sum(axis=1))
+    holds = bool(observed["low"] <= predicted <= observed["high"])
+    masses = extrapolation.fit_mass_distribution(model.n, model.c)
+    most = int(counts.k.max())
+    return {
+        "check": {"at": value_or_range(counts.k), "predicted": predicted, "observed": observed, "holds": holds},
+        "masses": dataclasses.asdict(masses) if holds else None,
+        "pass_at_k": {k: float(masses.pass_at(k)) for k in (2 * most, 4 * most, 8 * most)} if holds else None,
+    }
+
+
+def to_jsonable(value: Any) -> Any:
+    """The value as JSON can hold it: NaN and infinity become None."""
+    if isinstance(value, Mapping):
+        return {name: to_jsonable(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_jsonable(inner) for inner in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not np.isfinite(value) else value

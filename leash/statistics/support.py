@@ -1,0 +1,39 @@
+"""Support: how many hits exceed epsilon, and the smallest mass that k samples can detect.
+
+A model supports a problem if its share of hits among the first k samples is strictly above epsilon. `categories.py`
+applies this to counts. Reading the parameters imports this module, so that numpy is loaded only when it is needed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from leash.statistics.arrays import IntArray
+
+
+def hits_above(share: ArrayLike, k: ArrayLike) -> IntArray:
+    """The fewest hits in k samples whose share is strictly above `share`; k + 1 if even k hits are not.
+
+    Comparing hits / k with the share is the definition. floor(share * k) + 1 is not: 0.29 * 100 is below 29 in floating
+    point, though 29 of 100 is not above 0.29.
+    """
+    import numpy as np
+
+    share, k = np.broadcast_arrays(np.asarray(share, dtype=float), np.asarray(k, dtype=np.int64))
+    candidates = np.maximum(np.floor(share * k), 1).astype(np.int64)[..., None] + np.arange(3)
+    enough = candidates / np.maximum(k, 1)[..., None] > share[..., None]
+    return np.asarray(np.where(enough, np.minimum(candidates, k[..., None] + 1), k[..., None] + 1).min(axis=-1))
+
+
+def min_hits_above(share: float, k: int) -> int:
+    """The hits after which sampling may stop: `hits_above`, and k if no number of hits is enough."""
+    return min(int(hits_above(share, k)), k)
+
+
+def detectable_mass(k: int, confidence: float) -> float:
+    """The mass that k samples without a hit rule out at this confidence: the paper's detectability bound."""
+    return -math.log(1 - confidence) / k

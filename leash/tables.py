@@ -1,0 +1,269 @@
+"""The tables between stages: their schemas, their paths, and the only code that reads and writes them.
+
+Every table is Parquet. `read` and `open_table` check the file's checksum, columns and types, and raise an error that
+names the command to run. `leash.database` opens the tables of a run in DuckDB.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from leash import atomic_io, checksum
+from leash.errors import LeashError, first_line
+
+DATA_DIR = Path("data")
+STRING, INT32, FLOAT64, BOOL = pa.string(), pa.int32(), pa.float64(), pa.bool_()
+
+
+def _required(kind: pa.DataType, *names: str) -> list[pa.Field]:
+    return [pa.field(name, kind, nullable=False) for name in names]
+
+
+def _optional(kind: pa.DataType, *names: str) -> list[pa.Field]:
+    return [pa.field(name, kind) for name in names]
+
+
+PROBLEMS_SCHEMA = pa.schema(
+    [
+        *_required(STRING, "dataset", "problem_id", "question"),
+        *_required(pa.list_(STRING), "gold"),
+        *_required(STRING, "grader"),
+        *_optional(pa.list_(pa.binary()), "images"),
+        *_required(STRING, "meta"),
+    ]
+)
+COMPLETIONS_SCHEMA = pa.schema(
+    [
+        *_required(STRING, "problem_id"),
+        *_required(INT32, "sample"),
+        *_required(STRING, "text"),
+        *_optional(INT32, "tokens"),  # null: the imported file has no token counts
+        *_required(STRING, "finish"),
+        *_optional(FLOAT64, "logprob"),
+    ]
+)
+VERDICTS_SCHEMA = pa.schema(
+    [
+        *_required(STRING, "problem_id"),
+        *_required(INT32, "sample"),
+        *_optional(STRING, "answer", "answer_class"),
+        *_optional(BOOL, "correct"),  # null: not scored, which is not wrong
+        *_optional(FLOAT64, "score"),
+        *_required(STRING, "status"),
+    ]
+)
+# n samples and c hits of the base and of the trained model (rlvr).
+SUPPORT_SCHEMA = pa.schema(
+    [
+        *_required(STRING, "dataset", "domain", "problem_id", "unit", "unit_key"),
+        *_required(INT32, "k"),
+        *_required(FLOAT64, "epsilon"),
+        # ended: why sampling stopped. k: all k samples are drawn; hit: at the last hit of `sample.stop_after`;
+        # floor: at `sample.floor`, with enough hits by then; null: it has not stopped, samples are missing.
+        *_required(INT32, "n_base", "c_base"),
+        *_optional(STRING, "ended_base"),
+        *_required(INT32, "n_rlvr", "c_rlvr"),
+        *_optional(STRING, "ended_rlvr"),
+        # mass: c/n. If sampling ended at a hit: (c - 1)/(n - 1), which is unbiased; null if that hit is the only one.
+        *_optional(FLOAT64, "mass_base", "low_base", "high_base", "mass_rlvr", "low_rlvr", "high_rlvr"),
+        *_optional(STRING, "category", "tested_category"),
+        *_optional(FLOAT64, "p_value", "q_value"),
+        *_optional(INT32, "hit_base", "hit_rlvr"),  # number of the first correct sample
+        # among the first k // 8 samples
+        *_required(INT32, "n_base_first", "c_base_first", "n_rlvr_first", "c_rlvr_first"),
+        *_optional(FLOAT64, "guess_base", "guess_rlvr"),  # probability that another problem's answer is correct here
+        *_optional(BOOL, "lucky_base", "lucky_rlvr"),  # no more hits than guessing gives; null: no hits
+    ]
+)
+# One row per distinct correct completion that this model, or the other model of one of its pairs, wrote.
+MASS_SCHEMA = pa.schema(
+    [
+        *_required(STRING, "problem_id", "completion"),  # completion: hash of the text and of whether it ended
+        *_required(INT32, "hits"),  # how often this model wrote it
+        *_optional(INT32, "first"),  # this model's first sample with this text
+        *_required(STRING, "key"),
+        *_required(INT32, "tokens"),
+        *_optional(FLOAT64, "nll"),  # null: longer than the model's context window
+        *_optional(FLOAT64, "decoding_nll"),  # at the temperature and top_p of sampling; infinite: outside top_p
+    ]
+)
+PERPLEXITY_SCHEMA = pa.schema(
+    [
+        *_required(STRING, "problem_id", "source"),
+        *_required(INT32, "trace"),  # number within problem and source
+        *_required(BOOL, "shuffled"),  # the trace with its sentences in another order
+        *_required(INT32, "bytes"),
+        *_required(STRING, "key"),
+        *_required(INT32, "tokens"),
+        *_optional(FLOAT64, "nll"),  # null: longer than the model's context window
+    ]
+)
+ENTROPY_SCHEMA = pa.schema(
+    [
+        *_required(STRING, "problem_id"),
+        *_required(INT32, "sample"),
+        *_required(STRING, "key"),
+        *_required(INT32, "tokens"),
+        *_optional(FLOAT64, "token_entropy"),  # mean over steps, of the model's own distribution
+        *_optional(FLOAT64, "decoding_entropy"),  # the same, of the distribution that was sampled from
+        *_optional(FLOAT64, "forks"),  # share of steps with an entropy of at least `entropy.forking`
+        *_optional(pa.list_(FLOAT64), "profile"),  # mean token entropy by tenths of the trace; null: no step
+    ]
+)
+
+
+class MissingTableError(LeashError):
+    """A table that has not been made yet. `made_by` is the command that makes it."""
+
+    def __init__(self, path: Path, made_by: str) -> None:
+        self.path, self.made_by = path, made_by
+        super().__init__(f"{path} is not there; make it with `{made_by}`.")
+
+
+class DamagedTableError(LeashError):
+    """A table that does not have the content that was written. `reason` completes "{path} …"."""
+
+    def __init__(self, path: Path, made_by: str, reason: str) -> None:
+        self.path, self.made_by, self.reason = path, made_by, reason
+        # DVC restores a damaged file from its cache unchecked if the cached copy is write-protected.
+        super().__init__(
+            f"{path} {reason}. Make it again with `{made_by}`. If DVC restores the same damaged file, run "
+            f"`chmod -R u+w .dvc/cache/files`, so that DVC checks its copies."
+        )
+
+
+class WrongColumnError(LeashError):
+    """A table without a column of its schema (`found` is None), or with another type in it."""
+
+    def __init__(self, path: Path, made_by: str, column: str, expected: pa.DataType, found: pa.DataType | None) -> None:
+        self.path, self.made_by, self.column = path, made_by, column
+        self.expected, self.found = expected, found
+        problem = f" lacks the column {column}" if found is None else f": column {column} is {found}, not {expected}"
+        super().__init__(f"{path}{problem}; make it again with `{made_by}`.")
+
+
+def problems_path(dataset: str) -> Path:
+    return DATA_DIR / "problems" / f"{dataset}.parquet"
+
+
+def completions_folder(model: str, dataset: str) -> Path:
+    return DATA_DIR / "completions" / model / dataset
+
+
+def verdicts_folder(model: str, dataset: str) -> Path:
+    return DATA_DIR / "verdicts" / model / dataset
+
+
+def support_path(pair: str, unit: str = "problem") -> Path:
+    folder = DATA_DIR / "support"
+    return (folder if unit == "problem" else folder / f"by_{unit}") / f"{pair}.parquet"
+
+
+def mass_path(model: str, dataset: str) -> Path:
+    return DATA_DIR / "mass" / model / f"{dataset}.parquet"
+
+
+def analysis_path(pair: str) -> Path:
+    return DATA_DIR / "analysis" / f"{pair}.json"
+
+
+def perplexity_path(model: str, dataset: str) -> Path:
+    return DATA_DIR / "perplexity" / model / f"{dataset}.parquet"
+
+
+def entropy_path(model: str, dataset: str) -> Path:
+    return DATA_DIR / "entropy" / model / f"{dataset}.parquet"
+
+
+def problem_row(
+    *,
+    dataset: str,
+    problem_id: str,
+    question: str,
+    gold: Sequence[str],
+    grader: str,
+    meta: Mapping[str, Any],
+    images: Sequence[bytes] | None = None,
+) -> dict[str, Any]:
+    """A complete row of the problems table. Every source of problems builds its rows here, so none lacks a column."""
+    return {
+        "dataset": dataset,
+        "problem_id": problem_id,
+        "question": question,
+        "gold": list(gold),
+        "grader": grader,
+        "images": None if images is None else list(images),
+        "meta": json.dumps(meta, ensure_ascii=False),
+    }
+
+
+def table_from_rows(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), schema=schema)
+
+
+def write(path: Path, content: pa.Table, schema: pa.Schema, note: Mapping[str, str] | None = None) -> None:
+    """Write a table atomically with a checksum, in the column order and types of its schema.
+
+    `note` is stored in the file; `read_metadata` returns it.
+    """
+    metadata = {**(note or {}), checksum.METADATA_KEY: checksum.BLANK_CHECKSUM}
+    atomic_io.write(path, checksum.fill_checksum(encode_parquet(content, schema, metadata)))
+
+
+def encode_parquet(content: pa.Table, schema: pa.Schema, note: Mapping[str, str] | None = None) -> bytes:
+    fitted = content.select(schema.names).cast(schema).replace_schema_metadata(note)
+    buffer = pa.BufferOutputStream()
+    pq.write_table(fitted, buffer, compression="zstd")
+    return bytes(buffer.getvalue())
+
+
+def read(path: Path, schema: pa.Schema, made_by: str) -> pa.Table:
+    """Read the columns of a schema and check them. `made_by` is the command that makes the table."""
+    return open_table(path, schema, made_by).read(columns=schema.names or None)
+
+
+def open_table(path: Path, schema: pa.Schema, made_by: str) -> pq.ParquetFile:
+    """Open a Parquet file and check its checksum, columns and types. The columns are not read yet."""
+    try:
+        if checksum.has_valid_checksum(path) is False:
+            raise DamagedTableError(path, made_by, "is damaged: its checksum does not match its content")
+        file = pq.ParquetFile(path)
+    except FileNotFoundError:
+        raise MissingTableError(path, made_by) from None
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DamagedTableError(path, made_by, f"can't be read as Parquet ({first_line(error)})") from None
+    for field in schema:
+        index = file.schema_arrow.get_field_index(field.name)
+        found = file.schema_arrow.field(index).type if index >= 0 else None
+        if found != field.type:
+            raise WrongColumnError(path, made_by, field.name, field.type, found)
+    return file
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """The note that was written with a table; empty if the table is missing or damaged."""
+    try:
+        metadata = {} if checksum.has_valid_checksum(path) is False else pq.read_schema(path).metadata or {}
+    except (OSError, pa.ArrowInvalid):
+        return {}
+    return {name.decode(): value.decode() for name, value in metadata.items() if name.decode() != checksum.METADATA_KEY}
+
+
+def shards(folder: Path) -> list[Path]:
+    """The Parquet files of a table that grows file by file. Files that are still being written have a dot name."""
+    names = os.listdir(folder) if folder.is_dir() else []
+    return [folder / name for name in sorted(names) if name.endswith(".parquet") and not name.startswith(".")]
+
+
+def refuse_damaged(files: Iterable[Path], mended_by: str) -> None:
+    """Raise DamagedTableError if a file's content does not match the hash in its name."""
+    for file in files:
+        if atomic_io.matches_hash_in_name(file) is False:
+            raise DamagedTableError(file, mended_by, "is damaged: its content does not match the hash in its name")

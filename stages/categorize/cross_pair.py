@@ -1,0 +1,82 @@
+"""Compare several pairs at the k that all have: checkpoints of one training, and trainings of one base.
+
+data/analysis/trajectory.parquet has a row for each pair and group of problems, along each training by its steps.
+data/analysis/paired.parquet has a row for each two trained models of one base that are compared on the same problems:
+every checkpoint with the one before it, and the last of every training with the last of every other. Two trained
+models are compared by the same statistics as a base and its trained model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from leash import tables
+from leash.counting.metrics import group_masks
+from leash.counting.settings import settings_of
+from leash.cross_pair import (
+    PAIRED_PATH,
+    PAIRED_SCHEMA,
+    TRAJECTORY_PATH,
+    common_k,
+    estimate_columns,
+    order_pairs,
+    pairs_to_compare,
+    ratio_floor_columns,
+    trajectory_schema,
+)
+from leash.params.groups import Params
+from leash.statistics.analysis import analyze_counts
+from leash.statistics.counts import ROLES, Counts
+from leash.statistics.resampling import AnalysisSettings
+from stages.categorize.group_analysis import AnalysesByPair
+
+
+def write_cross_pair_tables(params: Params, support: pa.Table, analyses: AnalysesByPair) -> None:
+    """Write both tables from the support of all compared models at `common_k`. `analyses` are those at each pair's own
+    k, which are used again if that is the common one."""
+    k = common_k(params)
+    trajectory = tables.table_from_rows(list(_trajectory_rows(params, support, k, analyses)), trajectory_schema(k))
+    tables.write(TRAJECTORY_PATH, trajectory, trajectory.schema)
+    rows = []
+    for name, (first, second) in pairs_to_compare(params).items():
+        counts = Counts.from_table(support.filter(pc.equal(support["pair"], name)))
+        rows.append({"first": first, "second": second, "k": k, **_paired_values(counts, k, settings_of(params))})
+    tables.write(PAIRED_PATH, tables.table_from_rows(rows, PAIRED_SCHEMA), PAIRED_SCHEMA)
+
+
+def _trajectory_rows(params: Params, support: pa.Table, k: int, analyses: AnalysesByPair) -> Iterator[dict[str, Any]]:
+    for pair in order_pairs(params):
+        rows = support.filter(pc.equal(support["pair"], pair))
+        counts = Counts.from_table(rows)
+        about = {"pair": pair, **params.pairs[pair].model_dump(include={"base", "training", "step"}), "k": k}
+        for group, mask in group_masks(rows).items():
+            if not mask.any():
+                continue
+            analysis = analyses[pair][group]
+            if analysis["k"] != k:
+                analysis = analyze_counts(counts.where(mask), settings_of(params))
+            curves = {f"{role}_pass@{at}": analysis["pass_at_k"][role][at] for at in (1, k) for role in ROLES}
+            yield {
+                **about,
+                **{"dataset": group, "problems": analysis["problems"]},
+                **estimate_columns(curves),
+                **analysis["categories"],
+                **ratio_floor_columns(analysis),
+            }
+
+
+def _paired_values(counts: Counts, k: int, settings: AnalysisSettings) -> dict[str, Any]:
+    """What two trained models support, and how their pass@1 and pass@k differ, problem by problem."""
+    analysis = analyze_counts(counts, settings)
+    # The first model takes the role of the base: P, E, S, O are both, only the second, only the first, neither.
+    names = ("both", "second_only", "first_only", "neither")
+    differences = {"pass@1_difference": analysis["difference"][1], "pass@k_difference": analysis["difference"][k]}
+    return {
+        **dict(zip(names, analysis["categories"].values(), strict=True)),
+        "p_value": analysis["mcnemar"]["p_value"],
+        **estimate_columns(differences),
+    }

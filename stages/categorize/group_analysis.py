@@ -1,0 +1,152 @@
+"""The statistics of every group of problems: all of them, each domain if there are several, and each data set.
+
+Writes data/analysis/{pair}.json: by group the dictionary of `leash.statistics.analysis`, and what needs the order of
+samples or their answers: the plain hit rate of the first k, maj@k, and the hits that guessing explains.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from leash import atomic_io, database, tables
+from leash.counting.metrics import group_masks
+from leash.counting.settings import settings_of
+from leash.params.groups import Params
+from leash.statistics import majority, seeds
+from leash.statistics.analysis import analyze_counts, to_jsonable
+from leash.statistics.arrays import BoolArray, FloatArray, IntArray, is_none
+from leash.statistics.bootstrap import budget_grid
+from leash.statistics.categories import categorize_problems
+from leash.statistics.counts import ROLES, Counts
+from leash.statistics.resampling import AnalysisSettings, bootstrap_interval
+
+SQL_DIR = Path(__file__).parent
+# maj@k of each problem at the powers of two up to k and at k itself, by (model, data set, k) and problem.
+MajorityCurves = Mapping[tuple[str, str, int], Mapping[str, list[float]]]
+# The analysis of each pair and group of its problems.
+AnalysesByPair = Mapping[str, Mapping[str, Mapping[str, Any]]]
+
+
+def write_analyses(params: Params, support: pa.Table, majorities: MajorityCurves) -> AnalysesByPair:
+    """Write the analyses of every pair, and return them."""
+    analyses = {}
+    for pair in params.run.pairs:
+        rows = support.filter(pc.equal(support["pair"], pair))
+        analyses[pair] = analyze_groups(rows, settings_of(params), params.models_of(pair), majorities)
+        atomic_io.write(tables.analysis_path(pair), json.dumps(analyses[pair], indent=1, allow_nan=False) + "\n")
+    return analyses
+
+
+def analyze_groups(
+    rows: pa.Table, settings: AnalysisSettings, models: tuple[str, str], majorities: MajorityCurves
+) -> dict[str, dict[str, Any]]:
+    """The analysis of each group of one pair."""
+    counts = Counts.from_table(rows)
+    # All problems of the pair are one family of tests; a group counts its own part of it.
+    categories = categorize_problems(counts, settings.confidence)
+    analyses = {}
+    for name, mask in group_masks(rows).items():
+        if mask.any():
+            of_group = rows.filter(pa.array(mask))
+            from_counts = analyze_counts(counts.where(mask), settings, categories.count_tested(mask))
+            beyond = analyze_beyond_counts(of_group, settings, models, majorities)
+            analyses[name] = {**from_counts, **to_jsonable(beyond)}
+    return analyses
+
+
+def analyze_beyond_counts(
+    rows: pa.Table, settings: AnalysisSettings, models: tuple[str, str], majorities: MajorityCurves
+) -> dict[str, Any]:
+    """What counts alone do not show about a group."""
+    budgets = budget_grid(rows["k"].to_numpy())
+    weights = settings.drawn(rows.num_rows)
+
+    def mean_curve(columns: FloatArray) -> dict[int, Any]:
+        # NaN if a problem has no value: the mean of the others would be of another set of problems.
+        means = columns.mean(axis=0)
+        draws = (weights.problems @ columns + weights.quarters[:, :2].sum(axis=1)[:, None]) / weights.size[:, None]
+        low, high = bootstrap_interval(means, draws, settings.confidence)
+        ends = zip(budgets, means.tolist(), low.tolist(), high.tolist(), strict=True)
+        return {k: {"value": mean, "low": least, "high": most} for k, mean, least, most in ends}
+
+    return {
+        "first_k_hit_rate": {role: mean_curve(first_hit_columns(rows, role, budgets)) for role in ROLES},
+        "maj_at_k": {
+            role: mean_curve(majority_columns(rows, model, budgets, majorities))
+            for role, model in zip(ROLES, models, strict=True)
+        },
+        "guess_floor": {role: summarize_guess_floor(rows, role) for role in ROLES},
+    }
+
+
+def first_hit_columns(rows: pa.Table, role: str, budgets: tuple[int, ...]) -> FloatArray:
+    """Whether each problem has a hit in its first samples, a column per budget: 0, 1, or NaN beyond its k."""
+    # Samples after an early stop are not needed: the first hit came before it.
+    complete = ~is_none(rows[f"ended_{role}"].to_numpy(zero_copy_only=False))[:, None]
+    first = np.array(rows[f"hit_{role}"].to_pylist(), dtype=float)[:, None]
+    ks = np.array(budgets)
+    with np.errstate(invalid="ignore"):
+        return np.where(complete & (ks <= rows["k"].to_numpy()[:, None]), (first < ks).astype(float), np.nan)
+
+
+def majority_columns(rows: pa.Table, model: str, budgets: tuple[int, ...], majorities: MajorityCurves) -> FloatArray:
+    """maj@k of each problem, a column per budget; NaN if it is unknown."""
+    columns = np.full((rows.num_rows, len(budgets)), np.nan)
+    column = {budget: index for index, budget in enumerate(budgets)}
+    keys = (rows[name].to_pylist() for name in ("dataset", "problem_id", "k"))
+    for row, (dataset, problem, k) in enumerate(zip(*keys, strict=True)):
+        values = majorities.get((model, dataset, k), {}).get(problem)
+        for budget, value in zip(budget_grid(np.array([k])), values or [], strict=bool(values)):
+            if budget in column:
+                columns[row, column[budget]] = value
+    return columns
+
+
+def compute_majorities(connection: duckdb.DuckDBPyConnection, plan: pa.Table, seed: int) -> MajorityCurves:
+    """maj@k of every problem that has all its samples, for the models of a plan."""
+    connection.register("plan", plan)
+    votes = database.query(connection, SQL_DIR / "ballots.sql")
+    curves: dict[tuple[str, str, int], dict[str, list[float]]] = {}
+    for (model, dataset, k, problem), times, correct, blank in _iterate_ballots(votes):
+        random = seeds.stream("categorize", seed, "majority", model, dataset, k, problem)
+        budgets = budget_grid(np.array([k]))
+        curve = majority.maj_at_k_curve(times, correct, blank, budgets, majority.MAJORITY_RESAMPLES, random)
+        curves.setdefault((model, dataset, k), {})[problem] = curve
+    return curves
+
+
+def _iterate_ballots(votes: pa.Table) -> Iterator[tuple[tuple[str, str, int, str], IntArray, BoolArray, int]]:
+    """Each problem's votes: how often each answer was given, whether it is correct, and how many samples have none."""
+    if votes.num_rows == 0:
+        return
+    names = ("model", "dataset", "problem_id", "k")
+    # Rows of one problem are adjacent: a problem starts where any of its key columns changes.
+    codes = [votes[name].combine_chunks().dictionary_encode().indices.to_numpy() for name in names]
+    starts = np.flatnonzero(np.any([np.diff(code, prepend=-1) != 0 for code in codes], axis=0))
+    times, voting, correct = (votes[name].to_numpy() for name in ("times", "votes", "correct"))
+    heads = zip(*(votes[name].take(pa.array(starts)).to_pylist() for name in names), strict=True)
+    for (model, dataset, problem, k), begin, end in zip(heads, starts, [*starts[1:], votes.num_rows], strict=True):
+        rows = slice(begin, end)
+        votes_cast = voting[rows]
+        blank = int(times[rows][~votes_cast].sum())
+        yield (model, dataset, k, problem), times[rows][votes_cast], correct[rows][votes_cast], blank
+
+
+def summarize_guess_floor(rows: pa.Table, role: str) -> dict[str, Any]:
+    """The mean guess floor of the problems that have one, and the problems whose hits are not above theirs."""
+    floors = rows[f"guess_{role}"].drop_null()
+    lucky = rows.filter(pc.fill_null(rows[f"lucky_{role}"], False)).select(["dataset", "problem_id"])
+    return {
+        "mean": pc.mean(floors).as_py(),
+        "problems": len(floors),
+        "with_hits": len(rows[f"lucky_{role}"].drop_null()),
+        "not_above": lucky.to_pylist(),
+    }

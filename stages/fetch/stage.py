@@ -1,0 +1,40 @@
+"""fetch: write the problems of a data set, whatever their origin, into one table.
+
+In:  a data set of params.yaml: a benchmark of the paper or your own file, from the hub or from a path; generated; or
+     imported with its completions.
+Out: data/problems/{dataset}.parquet
+
+Warnings report what is unusual about a data set: another number of problems than the benchmark has, or questions that
+occur twice. Golds that their grader cannot read are an error.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+import pyarrow as pa
+
+from leash import tables
+from leash.datasets import duplicates
+from leash.datasets.loading import FetchResult, load_problems
+from leash.errors import LeashError
+from leash.params.groups import Params
+
+
+def run(params: Params, name: str) -> FetchResult:
+    """Write the problems table of a data set."""
+    fetched = load_problems(params, name)
+    table = tables.table_from_rows(fetched.rows, tables.PROBLEMS_SCHEMA)
+    if not fetched.stored:
+        tables.write(tables.problems_path(name), table, tables.PROBLEMS_SCHEMA)
+    all_tables = [table]
+    for other in params.run.datasets:
+        # A table that is missing or damaged is fetched later, and then compared with this one.
+        with suppress(LeashError):
+            if other != name:
+                path = tables.problems_path(other)
+                all_tables.append(tables.read(path, tables.PROBLEMS_SCHEMA, f"leash fetch {other}"))
+    pairs = duplicates.find_duplicates(pa.concat_tables(all_tables))
+    own_pairs = [pair for pair in pairs if name in (pair.dataset, pair.other_dataset)]
+    return replace(fetched, warnings=[*fetched.warnings, *duplicates.describe_duplicates(own_pairs)])

@@ -1,0 +1,126 @@
+"""report: write the tables, figures, plots and the page of a run.
+
+In:  data/support, data/analysis, data/mass, data/perplexity, data/entropy, data/verdicts (to count how completions
+     ended), and the texts of examples and decisive hits from data/completions, if these are on this machine.
+Out: reports/metrics.json (all numbers by pair, and their provenance), reports/summary.json (the columns of
+     `dvc metrics` and `dvc exp show`), reports/tables/ (CSV and Markdown), reports/figures/ (PNG and SVG),
+     reports/plots/ (for `dvc plots`), reports/decisive_hits.csv and reports/index.html.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from leash import atomic_io, cross_pair, database, tables
+from leash.counting.metrics import compute_metrics, compute_pass_at_k, metrics_by_epsilon
+from leash.errors import LeashError
+from leash.params.groups import Params
+from leash.report import audit, dvc_plots, endings, entropy_tables, mass_bounds, perplexity_tables, uncertainty, writers
+from leash.report.figures import drawing
+from leash.report.metrics import REPORTS_DIR, metrics_by_pair, summarize_metrics
+from leash.report.narrative import verdict_sentences
+from leash.report.page import content, html
+from leash.report.provenance import collect_provenance
+from leash.report.results import Results
+from leash.report.tables import build_report_tables
+
+TOP_ANSWERS_SQL = Path(__file__).parent / "top_answers.sql"
+# Other answers of a problem are counted together, and longer answers are cut.
+MAX_TOP_ANSWERS, MAX_ANSWER_CHARS = 6, 200
+
+
+def run(params: Params) -> None:
+    results = collect_results(params)
+    for name, table in results.tables.items():
+        writers.write_table(REPORTS_DIR / "tables" / name, table)
+    writers.write_csv(REPORTS_DIR / "decisive_hits.csv", results.decisive_hits)
+    figures = drawing.draw_figures(params, results, REPORTS_DIR / "figures")
+    dvc_plots.write_plots(REPORTS_DIR / "plots", params, results)
+    metrics = metrics_by_pair(params, results)
+    for name, numbers in (
+        ("metrics.json", {"pairs": metrics, "provenance": results.provenance}),
+        ("summary.json", summarize_metrics(metrics)),
+    ):
+        atomic_io.write(REPORTS_DIR / name, json.dumps(numbers, indent=2, ensure_ascii=False) + "\n")
+    atomic_io.write(REPORTS_DIR / "index.html", html.render_page(params, results, figures))
+
+
+def collect_results(params: Params) -> Results:
+    support = _read_support(params, "problem")
+    analyses = {pair: _read_analysis(pair) for pair in params.run.pairs}
+    connection = database.open_database(params)
+    statuses = audit.count_statuses(connection)
+    hits = audit.find_decisive_hits(params, connection)
+    examples = content.load_example_candidates(params, connection)
+    texts = audit.read_completion_texts([*hits, *examples])
+    by_category, style = perplexity_tables.load_perplexity_tables(params)
+    by_ending = endings.compare_endings(params, audit.register_roles(params, connection))
+    trajectory = tables.read(
+        cross_pair.TRAJECTORY_PATH, cross_pair.trajectory_schema(cross_pair.common_k(params)), "leash categorize"
+    )
+    results = Results(
+        support=support,
+        metrics=compute_metrics(support),
+        answers=compute_metrics(_read_support(params, "answer")),
+        pass_at_k=pa.Table.from_pylist(
+            uncertainty.pass_at_k_rows(compute_pass_at_k(support), analyses),
+            schema=uncertainty.PASS_AT_K_SCHEMA,
+        ),
+        trajectory=trajectory,
+        comparison=trajectory.filter(pc.equal(trajectory["dataset"], "all")),
+        paired=tables.read(cross_pair.PAIRED_PATH, cross_pair.PAIRED_SCHEMA, "leash categorize"),
+        completions=metrics_by_epsilon(_read_support(params, "completion")),
+        masses=mass_bounds.mass_lower_bounds(params, connection),
+        perplexity=by_category,
+        style=style,
+        entropy=entropy_tables.summarize_entropies(connection),
+        entropy_intervals=entropy_tables.load_intervals(),
+        decoupling=entropy_tables.load_decoupling(),
+        profile=entropy_tables.load_profile(),
+        statuses=statuses,
+        statuses_by_category=audit.count_statuses_by_category(params, connection),
+        decisive_hits=audit.build_decisive_table(hits, texts),
+        questions=database.query(connection, content.SQL_DIR / "questions.sql"),
+        examples=examples,
+        texts=texts,
+        top_answers=load_top_answers(connection),
+        analyses=analyses,
+        endings=by_ending,
+        verdicts={
+            pair: verdict_sentences(analyses[pair].get("all"), *params.models_of(pair), by_ending[pair])
+            for pair in params.run.pairs
+        },
+        provenance=collect_provenance(params, statuses),
+    )
+    return replace(results, tables=build_report_tables(params, results))
+
+
+def load_top_answers(connection: duckdb.DuckDBPyConnection) -> pa.Table:
+    """The most frequent answers of every model to every problem, and how many samples gave another."""
+    return database.query(connection, TOP_ANSWERS_SQL, {"most": MAX_TOP_ANSWERS, "longest": MAX_ANSWER_CHARS})
+
+
+def _read_support(params: Params, unit: str) -> pa.Table:
+    """The support tables of all pairs, with the column `pair`; empty for a unit that the run does not count."""
+    pairs = params.run.pairs if unit in ("problem", *params.categorize.units) else []
+    parts = []
+    for pair in pairs:
+        support = tables.read(tables.support_path(pair, unit), tables.SUPPORT_SCHEMA, "leash categorize")
+        parts.append(support.append_column("pair", pa.array([pair] * support.num_rows, pa.string())))
+    empty = tables.SUPPORT_SCHEMA.append(pa.field("pair", pa.string())).empty_table()
+    return pa.concat_tables([*parts, empty])
+
+
+def _read_analysis(pair: str) -> dict[str, Any]:
+    path = tables.analysis_path(pair)
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        raise LeashError(f"{path} is missing or damaged. Make it with `leash categorize`.") from None
