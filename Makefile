@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 unexport PYTHONDONTWRITEBYTECODE # a run is many short processes: modules are compiled once, not in each of them
 
-.PHONY: repro test test-vllm bench lint install install-vllm clean
+.PHONY: repro test test-vllm bench docs lint install install-vllm clean
 
 repro: $(VENV)/.installed
 	dvc repro
@@ -21,11 +21,15 @@ test: lint
 lint: $(VENV)/.installed
 	ruff check .
 	ruff format --check .
+	lint-imports
 	mypy
 
 bench: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'pandas>=3,<4'
 	python tests/benchmarks/table.py
+
+# The site, into site/; a warning is an error. (The variable silences an advertisement of mkdocs-material.)
+docs: $(VENV)/.installed
+	NO_MKDOCS_2_WARNING=1 mkdocs build --strict --quiet
 
 install: $(VENV)/.installed
 
