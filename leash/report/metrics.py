@@ -12,12 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leash.errors import LeashError
 from leash.formatting import format_text_table, format_value
 from leash.params.groups import Params
 from leash.report import endings, uncertainty, writers
 from leash.report.results import Results
 from leash.statistics.decision import decide
+from leash.tables import DamagedTableError
 
 REPORTS_DIR = Path("reports")
 # The roles as the numbers name them, and as the summary does.
@@ -75,7 +75,7 @@ def format_headline() -> str:
     try:
         metrics = json.loads(path.read_text(encoding="utf-8"))["pairs"]
     except (ValueError, KeyError, TypeError):
-        raise LeashError(f"{path} is damaged or of an older version; make it again with `leash report`.") from None
+        raise DamagedTableError(path, "leash report", "is damaged or was written by another version") from None
     verdict = next(iter(metrics.values()))["verdict"]
     head = ["pair", "k", *"PESO", "SRR", "NDR", "net", "", "pass@1", "pass@k"]
     # At k = 1, pass@k would repeat pass@1: leave out the last column.

@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 
 from leash import atomic_io, cross_pair, database, tables
 from leash.counting.metrics import compute_metrics, compute_pass_at_k, metrics_by_epsilon
-from leash.errors import LeashError
 from leash.params.groups import Params
 from leash.report import audit, dvc_plots, endings, entropy_tables, mass_bounds, perplexity_tables, uncertainty, writers
 from leash.report.figures import drawing
@@ -122,5 +121,7 @@ def _read_analysis(pair: str) -> dict[str, Any]:
     path = tables.analysis_path(pair)
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError):
-        raise LeashError(f"{path} is missing or damaged. Make it with `leash categorize`.") from None
+    except FileNotFoundError:
+        raise tables.MissingTableError(path, "leash categorize") from None
+    except ValueError:
+        raise tables.DamagedTableError(path, "leash categorize", "is not JSON") from None

@@ -131,7 +131,7 @@ def kill_at_random_moments(repo: Disturbed, tell: Tell) -> None:
 def send_signals(repo: Disturbed, tell: Tell) -> None:
     """SIGTERM, as a scheduler sends it to all, or someone to DVC alone; Ctrl-C; and a worker that the machine kills."""
     ended = repo.without_a_worker()
-    assert_a_sentence(ended, "A worker process died", "run the command again to go on")
+    assert_a_sentence(ended, "A worker process died", "run the command again to continue")
     tell(f"a worker killed in {ended.stage}", ended.sentence)
     ended = repo.signalled(signal.SIGTERM, 1, 3)
     tell(f"SIGTERM to all in {ended.stage}", ended.sentence or "ended")

@@ -367,7 +367,7 @@ def test_a_page_of_a_big_run_stays_small_and_says_what_it_carries(
     made.write(params, 1000, question="Why? " * 20, text="A long story. " * 200, carried=16)
     made.reported(params)
     assert INDEX.stat().st_size < 3_500_000
-    [said] = re.findall(r"this page carries ([\d,]+), of ([\d,]+) problems", INDEX.read_text())
+    [said] = re.findall(r"The page carries the texts of ([\d,]+), on ([\d,]+) problems", INDEX.read_text())
     texts, problems = (int(x.replace(",", "")) for x in said)
     assert 100 < problems < 1000
     assert texts >= problems

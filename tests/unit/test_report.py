@@ -15,7 +15,6 @@ import pytest
 from click.testing import CliRunner
 
 from leash import database, tables
-from leash.errors import LeashError
 from leash.params.groups import Params
 from leash.report import metrics as metrics_module
 from leash.report.figures import support
@@ -288,6 +287,11 @@ def test_where_nothing_can_be_said_of_sharpening_the_page_says_why(
 
 @pytest.mark.usefixtures("full")
 def test_a_report_without_its_analysis_says_what_makes_it(project: Params) -> None:
-    tables.analysis_path("rlvr").unlink()
-    with pytest.raises(LeashError, match=r"data/analysis/rlvr.json is not there .* `leash categorize`"):
+    path = tables.analysis_path("rlvr")
+    path.write_text("{")
+    with pytest.raises(tables.DamagedTableError) as damaged:
         report.run(project)
+    path.unlink()
+    with pytest.raises(tables.MissingTableError) as missing:
+        report.run(project)
+    assert {(error.value.path, error.value.made_by) for error in (damaged, missing)} == {(path, "leash categorize")}
