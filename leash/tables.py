@@ -200,10 +200,7 @@ def table_from_rows(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.
 
 
 def write(path: Path, content: pa.Table, schema: pa.Schema, note: Mapping[str, str] | None = None) -> None:
-    """Write a table atomically with a checksum, in the column order and types of its schema.
-
-    `note` is stored in the file; `read_metadata` returns it.
-    """
+    """Write a table atomically with a checksum, in the columns and types of its schema. `note` is its metadata."""
     metadata = {**(note or {}), checksum.METADATA_KEY: checksum.BLANK_CHECKSUM}
     atomic_io.write(path, checksum.fill_checksum(encode_parquet(content, schema, metadata)))
 
