@@ -1,6 +1,6 @@
 """Run units of work on workers: processes, threads, a stepping engine, or Ray actors.
 
-    units          what there is to do and who does it: the worker plan, the queue of units, one worker's executors
+    units          what there is to do and who does it: the worker plan, the queue of units, the start of processes
     run            `run_units`, the entry point, and the three executors of this machine
     ray_cluster    the executor that uses a Ray cluster
     parent_death   worker processes that end with their parent
