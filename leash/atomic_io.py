@@ -74,10 +74,8 @@ def file_hash(path: Path) -> str:
 
 
 def cached_file_hash(path: Path) -> str:
-    """`file_hash`, with the hashes of large files cached in data/.hashes.json until their size or times change.
-
-    Weights are tens of gigabytes, and every stage that loads them needs their hash.
-    """
+    """`file_hash`, with the hashes of large files (weights are tens of gigabytes, and stages often need their hash)
+    cached in data/.hashes.json until their size or times change."""
     stat = path.stat()
     if stat.st_size < MIN_CACHED_HASH_BYTES:
         return file_hash(path)

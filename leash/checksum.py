@@ -18,25 +18,16 @@ CHECKSUM_MARKER = METADATA_KEY.encode() + b"\x18" + bytes([atomic_io.HASH_HEX_DI
 
 def fill_checksum(content: bytes) -> bytes:
     """Replace the blank checksum in the bytes of a Parquet file by the real one."""
-    offset = _checksum_offset(content)
-    assert offset is not None
-    return content[:offset] + _compute_checksum(content, offset) + content[offset + len(BLANK_CHECKSUM) :]
+    before, marker, after = content.rpartition(CHECKSUM_MARKER)
+    assert marker
+    return before + marker + atomic_io.bytes_hash(content).encode() + after[atomic_io.HASH_HEX_DIGITS :]
 
 
 def has_valid_checksum(path: Path) -> bool | None:
     """Whether a file is as it was written; None if it has no checksum (another program wrote it, or it is cut off)."""
-    content = path.read_bytes()
-    if (offset := _checksum_offset(content)) is None:
-        return None
-    return content[offset : offset + len(BLANK_CHECKSUM)] == _compute_checksum(content, offset)
-
-
-def _checksum_offset(content: bytes) -> int | None:
     # The footer comes last, so the last marker is the real one even if a text in the table contains the marker.
-    marker = content.rfind(CHECKSUM_MARKER)
-    return marker + len(CHECKSUM_MARKER) if marker >= 0 else None
-
-
-def _compute_checksum(content: bytes, offset: int) -> bytes:
-    blank = content[:offset] + BLANK_CHECKSUM.encode() + content[offset + len(BLANK_CHECKSUM) :]
-    return atomic_io.bytes_hash(blank).encode()
+    before, marker, after = path.read_bytes().rpartition(CHECKSUM_MARKER)
+    if not marker:
+        return None
+    found, rest = after[: atomic_io.HASH_HEX_DIGITS], after[atomic_io.HASH_HEX_DIGITS :]
+    return found == atomic_io.bytes_hash(before + marker + BLANK_CHECKSUM.encode() + rest).encode()

@@ -9,9 +9,8 @@ The parameters decide what the views show, not the files on disk: no sample beyo
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -29,23 +28,6 @@ ODD_COLUMNS_SQL = Path(__file__).parent / "odd_columns.sql"
 UNIT_BY_SUPPORT_TABLE = {"support": "problem", "support_by_answer": "answer", "support_by_completion": "completion"}
 
 
-@dataclass(frozen=True)
-class TablePart:
-    """Some files of a table. `labels` are columns that DuckDB adds to their rows, `limits` clauses that drop rows."""
-
-    table: str
-    files: list[Path]
-    schema: pa.Schema
-    made_by: str
-    labels: str = ""
-    limits: str = ""
-
-    @property
-    def select(self) -> str:
-        quoted = ", ".join("'" + str(file).replace("'", "''") + "'" for file in self.files)
-        return f"select {self.labels}* from read_parquet([{quoted}]){self.limits}"
-
-
 def open_database(params: Params, only: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:
     """Open DuckDB with the tables that exist for the models, data sets and pairs of this run.
 
@@ -56,13 +38,41 @@ def open_database(params: Params, only: Sequence[str] = ()) -> duckdb.DuckDBPyCo
     # The schema checks read every footer; with the cache, the queries need not read it again.
     connection.execute("set parquet_metadata_cache = true")
     selects: dict[str, list[str]] = {}
-    for part in _table_parts(params):
-        if part.files and (not only or part.table in (*only, "problems")):
-            _check_schemas(connection, part)
-            selects.setdefault(part.table, []).append(part.select)
+
+    def add(table: str, files: list[Path], schema: pa.Schema, made_by: str, labels: str = "", limits: str = "") -> None:
+        """Add files to a view. `labels` are columns that DuckDB adds to their rows, `limits` clauses that drop rows."""
+        if files and (not only or table in (*only, "problems")):
+            _check_schemas(connection, files, schema, made_by)
+            quoted = ", ".join("'" + str(file).replace("'", "''") + "'" for file in files)
+            selects.setdefault(table, []).append(f"select {labels}* from read_parquet([{quoted}]){limits}")
+
+    for model, dataset in product(params.run.models, params.run.datasets):
+        labels = f"'{model}' as model, '{dataset}' as dataset, "
+        first_k = f" where sample < {params.k(model, dataset)}"
+        until_stop = first_k + _stopping_rule_sql(params)
+        completions = tables.shards(tables.completions_folder(model, dataset))
+        verdicts = tables.shards(tables.verdicts_folder(model, dataset))
+        mass = _path_if_exists(tables.mass_path(model, dataset))
+        perplexity = _path_if_exists(tables.perplexity_path(model, dataset))
+        entropy = _path_if_exists(tables.entropy_path(model, dataset))
+        add("completions", completions, tables.COMPLETIONS_SCHEMA, "leash sample", labels, first_k)
+        add("verdicts", verdicts, tables.VERDICTS_SCHEMA, "leash verify", labels, until_stop)
+        add("mass", mass, tables.MASS_SCHEMA, "leash mass", labels)
+        add("perplexity", perplexity, tables.PERPLEXITY_SCHEMA, "leash perplexity", labels)
+        add("entropy", entropy, tables.ENTROPY_SCHEMA, "leash entropy", labels, first_k)
+    for dataset in params.run.datasets:
+        problems = _path_if_exists(tables.problems_path(dataset))
+        add("problems", problems, tables.PROBLEMS_SCHEMA, f"leash fetch {dataset}")
+    for pair, (table, unit) in product(params.run.pairs, UNIT_BY_SUPPORT_TABLE.items()):
+        support = _path_if_exists(tables.support_path(pair, unit))
+        add(table, support, tables.SUPPORT_SCHEMA, "leash categorize", f"'{pair}' as pair, ")
     for table, parts in selects.items():
         connection.execute(f"create view {table} as {' union all by name '.join(parts)}")
     return connection
+
+
+def _path_if_exists(path: Path) -> list[Path]:
+    return [path] if path.exists() else []
 
 
 def query(connection: duckdb.DuckDBPyConnection, file: Path, parameters: Mapping[str, Any] | None = None) -> pa.Table:
@@ -79,34 +89,6 @@ def materialize_query(
     connection.execute(f"create or replace temp table {name} as {query_text}", dict(parameters) if parameters else None)
 
 
-def _table_parts(params: Params) -> Iterator[TablePart]:
-    """The files of every table of this run; an empty list if there are none."""
-    for model, dataset in product(params.run.models, params.run.datasets):
-        labels = f"'{model}' as model, '{dataset}' as dataset, "
-        first_k = f" where sample < {params.k(model, dataset)}"
-        completions = tables.shards(tables.completions_folder(model, dataset))
-        verdicts = tables.shards(tables.verdicts_folder(model, dataset))
-        mass = _path_if_exists(tables.mass_path(model, dataset))
-        perplexity = _path_if_exists(tables.perplexity_path(model, dataset))
-        entropy = _path_if_exists(tables.entropy_path(model, dataset))
-        yield TablePart("completions", completions, tables.COMPLETIONS_SCHEMA, "leash sample", labels, first_k)
-        until_stop = first_k + _stopping_rule_sql(params)
-        yield TablePart("verdicts", verdicts, tables.VERDICTS_SCHEMA, "leash verify", labels, until_stop)
-        yield TablePart("mass", mass, tables.MASS_SCHEMA, "leash mass", labels)
-        yield TablePart("perplexity", perplexity, tables.PERPLEXITY_SCHEMA, "leash perplexity", labels)
-        yield TablePart("entropy", entropy, tables.ENTROPY_SCHEMA, "leash entropy", labels, first_k)
-    for dataset in params.run.datasets:
-        files = _path_if_exists(tables.problems_path(dataset))
-        yield TablePart("problems", files, tables.PROBLEMS_SCHEMA, f"leash fetch {dataset}")
-    for pair, (table, unit) in product(params.run.pairs, UNIT_BY_SUPPORT_TABLE.items()):
-        files = _path_if_exists(tables.support_path(pair, unit))
-        yield TablePart(table, files, tables.SUPPORT_SCHEMA, "leash categorize", f"'{pair}' as pair, ")
-
-
-def _path_if_exists(path: Path) -> list[Path]:
-    return [path] if path.exists() else []
-
-
 def _stopping_rule_sql(params: Params) -> str:
     """Keep a verdict if it is below the floor, or if fewer than `stop_after` hits come before it."""
     if params.sample.stop_after is None:
@@ -116,15 +98,9 @@ def _stopping_rule_sql(params: Params) -> str:
     return f" qualify sample < {params.sample.floor} or {hits} < {params.sample.stop_after}"
 
 
-def _check_schemas(connection: duckdb.DuckDBPyConnection, part: TablePart) -> None:
+def _check_schemas(connection: duckdb.DuckDBPyConnection, files: list[Path], schema: pa.Schema, made_by: str) -> None:
     """Check the columns of files. Opening thousands of files takes long, so if DuckDB finds that all have the same
     columns, only the first is compared with the schema. If they differ, each is opened, to name the wrong one."""
-    many = len(part.files) > MAX_FILES_OPENED_SINGLY
-    for file in part.files[:1] if many and _have_same_columns(connection, part.files) else part.files:
-        tables.open_table(file, part.schema, part.made_by)
-
-
-def _have_same_columns(connection: duckdb.DuckDBPyConnection, files: list[Path]) -> bool:
     first, *others = map(str, files)
 
     def same_as_first(begin: int) -> bool:
@@ -134,5 +110,9 @@ def _have_same_columns(connection: duckdb.DuckDBPyConnection, files: list[Path])
         except duckdb.Error:  # a file that DuckDB can't read: `open_table` finds it and names it
             return False
 
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
-        return all(threads.map(same_as_first, range(0, len(others), FILES_PER_SCHEMA_QUERY)))
+    if len(files) > MAX_FILES_OPENED_SINGLY:
+        with ThreadPoolExecutor(os.cpu_count()) as threads:
+            if all(threads.map(same_as_first, range(0, len(others), FILES_PER_SCHEMA_QUERY))):
+                files = files[:1]
+    for file in files:
+        tables.open_table(file, schema, made_by)

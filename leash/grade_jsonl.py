@@ -100,49 +100,6 @@ class LineGradingJob:
         return grade
 
 
-class LineWindow:
-    """The lines that were read and whose grades are not written yet. Their number and size are bounded."""
-
-    def __init__(self, file: FileIO) -> None:
-        self._file = file
-        self._waiting: deque[Line] = deque()
-        self._bytes = 0
-        self._results: dict[int, bytes | str] = {}
-
-    def read_lines(self) -> Iterator[Line | None]:
-        """Yield the lines to grade. Yield None while the window is full, and while lines are in work and the input has
-        nothing to read: the program that writes the input may be waiting for their grades."""
-        number, rest = 0, b""
-        while True:
-            while self._is_full() or (self._waiting and not select.select([self._file], [], [], 0)[0]):
-                yield None
-            chunk = self._file.read(READ_CHUNK_BYTES) or b""
-            *complete, rest = (rest + chunk).split(b"\n")
-            for content in complete if chunk else [rest]:
-                number += 1
-                if content.strip():
-                    line = Line(number, content)
-                    self._waiting.append(line)
-                    self._bytes += len(content)
-                    yield line
-            if not chunk:
-                return
-
-    def add_result(self, line: Line, result: bytes | str) -> Iterator[bytes]:
-        """Yield the graded lines that can be written, in order, now that this line has its result."""
-        self._results[line.number] = result
-        while self._waiting and self._waiting[0].number in self._results:
-            first = self._waiting.popleft()
-            self._bytes -= len(first.content)
-            first_result = self._results.pop(first.number)
-            if isinstance(first_result, str):
-                raise BadLineError(first.number, first_result)
-            yield first_result
-
-    def _is_full(self) -> bool:
-        return len(self._waiting) >= MAX_WAITING_LINES or self._bytes >= MAX_WAITING_BYTES
-
-
 def open_input(name: str) -> FileIO:
     """Open a file, or standard input for `-`, unbuffered: a line is graded as soon as it is there."""
     try:
@@ -157,10 +114,45 @@ def grade_lines(file: FileIO, grader: str, *, timeout: float, memory: int) -> It
     registry.require_graders([grader])
     if registry.get_grade_all(grader):
         raise BatchOnlyGraderError(grader)
-    window, job, preload = LineWindow(file), LineGradingJob(grader), registry.slow_imports([grader])
+    # The lines that were read and whose grades are not written yet, in order, and their size.
+    waiting: deque[Line] = deque()
+    waiting_bytes = 0
+    results: dict[int, bytes | str] = {}
+
+    def read_lines() -> Iterator[Line | None]:
+        """Yield the lines to grade. Yield None while too many lines wait, and while lines are in work and the input has
+        nothing to read: the program that writes the input may be waiting for their grades."""
+        nonlocal waiting_bytes
+        number, rest = 0, b""
+        while True:
+            while (
+                len(waiting) >= MAX_WAITING_LINES
+                or waiting_bytes >= MAX_WAITING_BYTES
+                or (waiting and not select.select([file], [], [], 0)[0])
+            ):
+                yield None
+            chunk = file.read(READ_CHUNK_BYTES) or b""
+            *complete, rest = (rest + chunk).split(b"\n")
+            for content in complete if chunk else [rest]:
+                number += 1
+                if content.strip():
+                    waiting.append(line := Line(number, content))
+                    waiting_bytes += len(content)
+                    yield line
+            if not chunk:
+                return
+
+    job, preload = LineGradingJob(grader), registry.slow_imports([grader])
     with Pool(job, workers=available_cores(), timeout=timeout, memory=memory, preload=preload) as pool:
-        for line, result in pool.results(window.read_lines()):
-            yield from window.add_result(line, result)
+        for line, result in pool.results(read_lines()):
+            results[line.number] = result
+            while waiting and waiting[0].number in results:
+                first = waiting.popleft()
+                waiting_bytes -= len(first.content)
+                first_result = results.pop(first.number)
+                if isinstance(first_result, str):
+                    raise BadLineError(first.number, first_result)
+                yield first_result
 
 
 # `time_limit` and `run` parse the same line one after the other.

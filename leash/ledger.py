@@ -109,10 +109,7 @@ class Ledger:
         first samples, never after them, so that a kill in between leaves no samples without a manifest.
         """
         self._acquire_lock()
-        empty = self.empty
-        manifest = {} if empty else self.manifest()
-        if manifest:
-            self._compare_manifest(manifest, fingerprint, prompts, again)
+        manifest = self.check(fingerprint, prompts, again=again)
         content: dict[str, Any] = {
             "fingerprint": dict(fingerprint),
             "prompts": {**manifest.get("prompts", {}), **prompts},
@@ -120,15 +117,22 @@ class Ledger:
             "sources": [*manifest.get("sources", []), *map(dict, sources)],
         }
         self._pending_manifest = content if content != manifest else None
-        if not empty:
+        if not self.empty:
             self._write_manifest()
         self._problem_index = {problem: index for index, problem in enumerate(prompts)}
 
-    def check(self, fingerprint: Mapping[str, str], prompts: Mapping[str, str], *, again: str) -> None:
-        """Raise as `open` would if the samples on disk have another fingerprint, without a lock or a new manifest."""
-        manifest = self.manifest() if self.size else {}
+    def check(self, fingerprint: Mapping[str, str], prompts: Mapping[str, str], *, again: str) -> dict[str, Any]:
+        """Raise if the samples on disk have another fingerprint. Return their manifest, or an empty dictionary if there
+        are no samples or no manifest. It takes no lock."""
+        manifest = {} if self.empty else self.manifest()
         if manifest:
-            self._compare_manifest(manifest, fingerprint, prompts, again)
+            old, old_prompts = manifest["fingerprint"], manifest["prompts"]
+            fields = [field for field in {**old, **fingerprint} if old.get(field) != fingerprint.get(field)]
+            changed = (problem for problem in prompts if old_prompts.get(problem, prompts[problem]) != prompts[problem])
+            problem_id = next(changed, None)
+            if fields or problem_id is not None:
+                raise SamplesMismatchError(self.folder, fields, None if fields else problem_id, again)
+        return manifest
 
     def close(self) -> None:
         """Release the lock. The end of the process does the same."""
@@ -267,16 +271,6 @@ class Ledger:
         samples = pc.min_max(rows["sample"]).as_py()
         covers = f"{min(problems):05d}-{max(problems) + 1:05d}.{samples['min']:05d}-{samples['max'] + 1:05d}"
         atomic_io.write(self.folder / f"{covers}.{atomic_io.bytes_hash(content)}.parquet", content)
-
-    def _compare_manifest(
-        self, manifest: Mapping[str, Any], fingerprint: Mapping[str, str], prompts: Mapping[str, str], again: str
-    ) -> None:
-        old, old_prompts = manifest["fingerprint"], manifest["prompts"]
-        fields = [field for field in {**old, **fingerprint} if old.get(field) != fingerprint.get(field)]
-        changed = (problem for problem in prompts if old_prompts.get(problem, prompts[problem]) != prompts[problem])
-        problem_id = next(changed, None)
-        if fields or problem_id is not None:
-            raise SamplesMismatchError(self.folder, fields, None if fields else problem_id, again)
 
     def _write_manifest(self) -> None:
         if self._pending_manifest is not None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import TypeVar
 
 from tqdm import tqdm
@@ -39,15 +38,13 @@ class Progress:
     def __enter__(self) -> Progress:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bar.close()
 
     def starting(self, name: str) -> None:
         """Announce the start of something that may take minutes."""
         self._start = name, time.monotonic()
-        self._print(f"starting {name}…")
+        tqdm.write(f"starting {name}…", sys.stderr)
 
     def started(self) -> None:
         """Report how long the start took. `add` calls this with the first result."""
@@ -56,7 +53,7 @@ class Progress:
             self._start = None
             seconds = time.monotonic() - began
             if seconds >= MIN_REPORTED_START_S:
-                self._print(f"{name} started in {format_duration(seconds)}")
+                tqdm.write(f"{name} started in {format_duration(seconds)}", sys.stderr)
 
     def timed(self, start: Callable[[], StartResult]) -> Callable[[], StartResult]:
         """The function `start`, followed by `started`. It works in this process only: workers have no Progress."""
@@ -94,13 +91,8 @@ class Progress:
             if done and seconds:
                 left = seconds / done * (self._total - self._done)
                 extra = [format_rate(done / seconds), *extra, f"about {format_duration(left)} left"]
-            self._print(", ".join([f"{self._title}: {self._done:,} of {self._total:,} {self._unit}", *extra]))
-
-    def _print(self, line: str) -> None:
-        if self._on_terminal:
-            self._bar.write(line, file=sys.stderr)
-        else:
-            print(line, file=sys.stderr, flush=True)
+            line = ", ".join([f"{self._title}: {self._done:,} of {self._total:,} {self._unit}", *extra])
+            tqdm.write(line, sys.stderr)
 
 
 def format_rate(per_second: float) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -30,92 +31,82 @@ def _optional(kind: pa.DataType, *names: str) -> list[pa.Field]:
     return [pa.field(name, kind) for name in names]
 
 
-PROBLEMS_SCHEMA = pa.schema(
-    [
-        *_required(STRING, "dataset", "problem_id", "question"),
-        *_required(pa.list_(STRING), "gold"),
-        *_required(STRING, "grader"),
-        *_optional(pa.list_(pa.binary()), "images"),
-        *_required(STRING, "meta"),
-    ]
+def _schema(*columns: list[pa.Field]) -> pa.Schema:
+    return pa.schema(chain(*columns))
+
+
+PROBLEMS_SCHEMA = _schema(
+    _required(STRING, "dataset", "problem_id", "question"),
+    _required(pa.list_(STRING), "gold"),
+    _required(STRING, "grader"),
+    _optional(pa.list_(pa.binary()), "images"),
+    _required(STRING, "meta"),
 )
-COMPLETIONS_SCHEMA = pa.schema(
-    [
-        *_required(STRING, "problem_id"),
-        *_required(INT32, "sample"),
-        *_required(STRING, "text"),
-        *_optional(INT32, "tokens"),  # null: the imported file has no token counts
-        *_required(STRING, "finish"),
-        *_optional(FLOAT64, "logprob"),
-    ]
+COMPLETIONS_SCHEMA = _schema(
+    _required(STRING, "problem_id"),
+    _required(INT32, "sample"),
+    _required(STRING, "text"),
+    _optional(INT32, "tokens"),  # null: the imported file has no token counts
+    _required(STRING, "finish"),
+    _optional(FLOAT64, "logprob"),
 )
-VERDICTS_SCHEMA = pa.schema(
-    [
-        *_required(STRING, "problem_id"),
-        *_required(INT32, "sample"),
-        *_optional(STRING, "answer", "answer_class"),
-        *_optional(BOOL, "correct"),  # null: not scored, which is not wrong
-        *_optional(FLOAT64, "score"),
-        *_required(STRING, "status"),
-    ]
+VERDICTS_SCHEMA = _schema(
+    _required(STRING, "problem_id"),
+    _required(INT32, "sample"),
+    _optional(STRING, "answer", "answer_class"),
+    _optional(BOOL, "correct"),  # null: not scored, which is not wrong
+    _optional(FLOAT64, "score"),
+    _required(STRING, "status"),
 )
 # n samples and c hits of the base and of the trained model (rlvr).
-SUPPORT_SCHEMA = pa.schema(
-    [
-        *_required(STRING, "dataset", "domain", "problem_id", "unit", "unit_key"),
-        *_required(INT32, "k"),
-        *_required(FLOAT64, "epsilon"),
-        # ended: why sampling stopped. k: all k samples are drawn; hit: at the last hit of `sample.stop_after`;
-        # floor: at `sample.floor`, with enough hits by then; null: it has not stopped, samples are missing.
-        *_required(INT32, "n_base", "c_base"),
-        *_optional(STRING, "ended_base"),
-        *_required(INT32, "n_rlvr", "c_rlvr"),
-        *_optional(STRING, "ended_rlvr"),
-        # mass: c/n. If sampling ended at a hit: (c - 1)/(n - 1), which is unbiased; null if that hit is the only one.
-        *_optional(FLOAT64, "mass_base", "low_base", "high_base", "mass_rlvr", "low_rlvr", "high_rlvr"),
-        *_optional(STRING, "category", "tested_category"),
-        *_optional(FLOAT64, "p_value", "q_value"),
-        *_optional(INT32, "hit_base", "hit_rlvr"),  # number of the first correct sample
-        # among the first k // 8 samples
-        *_required(INT32, "n_base_first", "c_base_first", "n_rlvr_first", "c_rlvr_first"),
-        *_optional(FLOAT64, "guess_base", "guess_rlvr"),  # probability that another problem's answer is correct here
-        *_optional(BOOL, "lucky_base", "lucky_rlvr"),  # no more hits than guessing gives; null: no hits
-    ]
+SUPPORT_SCHEMA = _schema(
+    _required(STRING, "dataset", "domain", "problem_id", "unit", "unit_key"),
+    _required(INT32, "k"),
+    _required(FLOAT64, "epsilon"),
+    # ended: why sampling stopped. k: all k samples are drawn; hit: at the last hit of `sample.stop_after`;
+    # floor: at `sample.floor`, with enough hits by then; null: it has not stopped, samples are missing.
+    _required(INT32, "n_base", "c_base"),
+    _optional(STRING, "ended_base"),
+    _required(INT32, "n_rlvr", "c_rlvr"),
+    _optional(STRING, "ended_rlvr"),
+    # mass: c/n. If sampling ended at a hit: (c - 1)/(n - 1), which is unbiased; null if that hit is the only one.
+    _optional(FLOAT64, "mass_base", "low_base", "high_base", "mass_rlvr", "low_rlvr", "high_rlvr"),
+    _optional(STRING, "category", "tested_category"),
+    _optional(FLOAT64, "p_value", "q_value"),
+    _optional(INT32, "hit_base", "hit_rlvr"),  # number of the first correct sample
+    # among the first k // 8 samples
+    _required(INT32, "n_base_first", "c_base_first", "n_rlvr_first", "c_rlvr_first"),
+    _optional(FLOAT64, "guess_base", "guess_rlvr"),  # probability that another problem's answer is correct here
+    _optional(BOOL, "lucky_base", "lucky_rlvr"),  # no more hits than guessing gives; null: no hits
 )
 # One row per distinct correct completion that this model, or the other model of one of its pairs, wrote.
-MASS_SCHEMA = pa.schema(
-    [
-        *_required(STRING, "problem_id", "completion"),  # completion: hash of the text and of whether it ended
-        *_required(INT32, "hits"),  # how often this model wrote it
-        *_optional(INT32, "first"),  # this model's first sample with this text
-        *_required(STRING, "key"),
-        *_required(INT32, "tokens"),
-        *_optional(FLOAT64, "nll"),  # null: longer than the model's context window
-        *_optional(FLOAT64, "decoding_nll"),  # at the temperature and top_p of sampling; infinite: outside top_p
-    ]
+MASS_SCHEMA = _schema(
+    _required(STRING, "problem_id", "completion"),  # completion: hash of the text and of whether it ended
+    _required(INT32, "hits"),  # how often this model wrote it
+    _optional(INT32, "first"),  # this model's first sample with this text
+    _required(STRING, "key"),
+    _required(INT32, "tokens"),
+    _optional(FLOAT64, "nll"),  # null: longer than the model's context window
+    _optional(FLOAT64, "decoding_nll"),  # at the temperature and top_p of sampling; infinite: outside top_p
 )
-PERPLEXITY_SCHEMA = pa.schema(
-    [
-        *_required(STRING, "problem_id", "source"),
-        *_required(INT32, "trace"),  # number within problem and source
-        *_required(BOOL, "shuffled"),  # the trace with its sentences in another order
-        *_required(INT32, "bytes"),
-        *_required(STRING, "key"),
-        *_required(INT32, "tokens"),
-        *_optional(FLOAT64, "nll"),  # null: longer than the model's context window
-    ]
+PERPLEXITY_SCHEMA = _schema(
+    _required(STRING, "problem_id", "source"),
+    _required(INT32, "trace"),  # number within problem and source
+    _required(BOOL, "shuffled"),  # the trace with its sentences in another order
+    _required(INT32, "bytes"),
+    _required(STRING, "key"),
+    _required(INT32, "tokens"),
+    _optional(FLOAT64, "nll"),  # null: longer than the model's context window
 )
-ENTROPY_SCHEMA = pa.schema(
-    [
-        *_required(STRING, "problem_id"),
-        *_required(INT32, "sample"),
-        *_required(STRING, "key"),
-        *_required(INT32, "tokens"),
-        *_optional(FLOAT64, "token_entropy"),  # mean over steps, of the model's own distribution
-        *_optional(FLOAT64, "decoding_entropy"),  # the same, of the distribution that was sampled from
-        *_optional(FLOAT64, "forks"),  # share of steps with an entropy of at least `entropy.forking`
-        *_optional(pa.list_(FLOAT64), "profile"),  # mean token entropy by tenths of the trace; null: no step
-    ]
+ENTROPY_SCHEMA = _schema(
+    _required(STRING, "problem_id"),
+    _required(INT32, "sample"),
+    _required(STRING, "key"),
+    _required(INT32, "tokens"),
+    _optional(FLOAT64, "token_entropy"),  # mean over steps, of the model's own distribution
+    _optional(FLOAT64, "decoding_entropy"),  # the same, of the distribution that was sampled from
+    _optional(FLOAT64, "forks"),  # share of steps with an entropy of at least `entropy.forking`
+    _optional(pa.list_(FLOAT64), "profile"),  # mean token entropy by tenths of the trace; null: no step
 )
 
 
@@ -209,10 +200,7 @@ def table_from_rows(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.
 
 
 def write(path: Path, content: pa.Table, schema: pa.Schema, note: Mapping[str, str] | None = None) -> None:
-    """Write a table atomically with a checksum, in the column order and types of its schema.
-
-    `note` is stored in the file; `read_metadata` returns it.
-    """
+    """Write a table atomically with a checksum, in the columns and types of its schema. `note` is its metadata."""
     metadata = {**(note or {}), checksum.METADATA_KEY: checksum.BLANK_CHECKSUM}
     atomic_io.write(path, checksum.fill_checksum(encode_parquet(content, schema, metadata)))
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from leash import tables
@@ -30,16 +31,12 @@ class DistinctAnswers:
         """`rows` is a table made by `concat_answers`."""
         problem, answer = (_combine_chunks(rows[name]) for name in ANSWER_KEY_COLUMNS)
         self._problems, self._texts = problem.dictionary, answer.dictionary
-        has_answer = answer.is_valid().to_numpy(zero_copy_only=False)
-        # One integer per (problem, answer) pair, so that numpy finds the distinct pairs without touching their texts.
-        codes = _dictionary_indices(problem) * max(len(self._texts), 1) + _dictionary_indices(answer)
-        distinct, first, inverse = np.unique(codes[has_answer], return_index=True, return_inverse=True)
-        order = np.argsort(first)
-        rank = np.empty(len(order), np.int64)
-        rank[order] = np.arange(len(order))
-        self._codes = distinct[order]
-        self.numbers: NDArray[np.int64] = np.full(len(codes), NO_VALUE, np.int64)
-        self.numbers[has_answer] = rank[inverse]
+        # One integer per (problem, answer) pair, null without an answer, so that Arrow finds the distinct pairs without
+        # touching their texts. It has 64 bits, since the product of two indices numbers all pairs.
+        problem_index, text_index = (column.indices.cast(pa.int64()) for column in (problem, answer))
+        pairs = pc.add(pc.multiply(problem_index, len(self._texts)), text_index).dictionary_encode()
+        self._codes = pairs.dictionary  # in order of first appearance
+        self.numbers: NDArray[np.int32] = pairs.indices.fill_null(NO_VALUE).to_numpy()
         self._classes: list[str | None] = [None] * len(self)
         self._scores = np.full(len(self), np.nan)
         self._correct: NDArray[np.int8] = np.full(len(self), NO_VALUE, np.int8)
@@ -50,7 +47,7 @@ class DistinctAnswers:
         return len(self._codes)
 
     def problem_and_answer(self, number: int) -> tuple[str, str]:
-        problem, text = divmod(int(self._codes[number]), len(self._texts))
+        problem, text = divmod(self._codes[number].as_py(), len(self._texts))
         return self._problems[problem].as_py(), self._texts[text].as_py()
 
     def ungraded(self) -> list[int]:
@@ -109,9 +106,3 @@ def _combine_chunks(column: pa.ChunkedArray) -> pa.DictionaryArray:
     # Depending on the number of chunks, pyarrow returns an array or a chunked array of one chunk.
     combined = column.combine_chunks()
     return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
-
-
-def _dictionary_indices(column: pa.DictionaryArray) -> NDArray[np.int64]:
-    """The indices with 0 for null. 64 bits, since the product of two of them numbers all pairs."""
-    indices: NDArray[np.int32] = column.indices.fill_null(0).to_numpy(zero_copy_only=False)
-    return indices.astype(np.int64)

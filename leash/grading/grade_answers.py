@@ -4,12 +4,15 @@
 
 The work goes to a pool of processes on this machine, or to one process beside each worker of a Ray cluster. A grader
 that grades all answers at once (`grade_all`) does so in this process. The caller removes duplicates.
+
+`build_checker` grades completions while they are sampled, for budgets that stop after a number of hits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
 from itertools import islice
 from typing import Literal, cast
 
@@ -23,6 +26,7 @@ from leash.scheduler.units import plan_workers
 
 NumberedRequest = tuple[int, GradeRequest]
 RAY_BATCH_ANSWERS = 256
+MAX_CACHED_GRADES = 100_000
 
 
 class AnswerGradingJob:
@@ -76,3 +80,25 @@ def grade_requests(params: Params, requests: Iterable[NumberedRequest], grader: 
 
 def grade_batch(pool: Pool[NumberedRequest, Grade], batch: Sequence[NumberedRequest]) -> list[tuple[int, Grade]]:
     return [(number, grade) for (number, _), grade in pool.results(batch)]
+
+
+def build_checker(problems: Mapping[str, Problem], verify: Verify) -> Callable[[str, str], bool]:
+    """Build `check(problem_id, text)`, which says whether a text is correct. It grades each distinct answer once, in a
+    separate process that ends with the checker."""
+    graders = registry.require_graders({problem["grader"] for problem in problems.values()})
+    pool = create_grading_pool(graders, workers=1, timeout=verify.timeout, memory=verify.memory)
+
+    @lru_cache(maxsize=MAX_CACHED_GRADES)
+    def is_correct(problem_id: str, answer: str) -> bool:
+        request = build_grade_request(problems[problem_id], answer, verify)
+        grade_all = registry.get_grade_all(request.grader)
+        grade = next(grade_all([request], verify)) if grade_all else pool.result((0, request))
+        return grade["correct"] is True
+
+    def check(problem_id: str, text: str) -> bool:
+        answer = registry.get_extractor(problems[problem_id]["grader"])(text)
+        return answer is not None and is_correct(problem_id, answer)
+
+    # Callers only know a function, so nobody closes the pool: it closes when the function is no longer used.
+    weakref.finalize(check, pool.close)
+    return check

@@ -76,9 +76,25 @@ class Alarm:
 def serve(
     pipe: Connection, current: Any, job: Job[Any, Any], timeout: float, memory: int, preload: Sequence[str]
 ) -> None:
-    """The worker's main function: run batch after batch, until the pipe closes."""
-    _set_up_process(preload)
-    _limit_memory(memory)
+    """The worker's main function: set up the process, then run batch after batch until the pipe closes."""
+    os.setsid()  # its own process group, so that the pool can kill it with all that it starts
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.dup2(2, 1)  # what a grader prints must not mix with the command's output
+    # Libraries log a line for every answer they cannot parse.
+    warnings.simplefilter("ignore")
+    logging.disable()
+    end_with_parent()
+    for name in preload:
+        with contextlib.suppress(ImportError):  # the grader that needs it reports it
+            import_module(name)
+    # The limit is on top of what the imports have mapped. Systems without /proc do not enforce it anyway.
+    statm = Path("/proc/self/statm")
+    if statm.exists():
+        mapped = int(statm.read_text().split()[0]) * resource.getpagesize()
+        _set_soft_rlimit(resource.RLIMIT_AS, mapped + memory * 2**20)
+    _set_soft_rlimit(resource.RLIMIT_CORE, 0)
+
     alarm = Alarm()
     with contextlib.suppress(EOFError, OSError):  # the pool is gone
         pipe.send(None)  # ready; only from here on can an item be to blame for a death
@@ -128,29 +144,6 @@ def _run_item(job: Job[Any, Any], item: Any, current: Any, timeout: float, alarm
         return job.failure_result(item, "error"), True
     except BaseException:  # also SystemExit, which is the item's and must not end the worker
         return job.failure_result(item, "error"), False
-
-
-def _set_up_process(preload: Sequence[str]) -> None:
-    os.setsid()  # its own process group, so that the pool can kill it with all that it starts
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    os.dup2(2, 1)  # what a grader prints must not mix with the command's output
-    # Libraries log a line for every answer they cannot parse.
-    warnings.simplefilter("ignore")
-    logging.disable()
-    end_with_parent()
-    for name in preload:
-        with contextlib.suppress(ImportError):  # the grader that needs it reports it
-            import_module(name)
-
-
-def _limit_memory(megabytes: int) -> None:
-    """Allow this much memory on top of what the imports have mapped."""
-    statm = Path("/proc/self/statm")
-    if statm.exists():  # other systems do not enforce the limit anyway
-        mapped = int(statm.read_text().split()[0]) * resource.getpagesize()
-        _set_soft_rlimit(resource.RLIMIT_AS, mapped + megabytes * 2**20)
-    _set_soft_rlimit(resource.RLIMIT_CORE, 0)
 
 
 def _set_soft_rlimit(kind: int, value: int) -> None:

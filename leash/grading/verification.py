@@ -5,8 +5,8 @@ The stage decides which shards are stale, and reads and writes the files.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from leash import atomic_io, tables
 from leash.grading import grade_answers, worker_pool
-from leash.grading.distinct_answers import DICTIONARY_TYPE, DistinctAnswers, concat_answers
+from leash.grading.distinct_answers import DICTIONARY_TYPE, NO_VALUE, DistinctAnswers, concat_answers
 from leash.grading.graders import registry
 from leash.grading.graders.types import Grade, no_answer_grade
 from leash.params.groups import Params, Verify
@@ -33,8 +33,7 @@ EXTRACTED_SCHEMA = pa.schema(
 
 
 def grading_fingerprint(verify: Verify, names: Sequence[str]) -> str:
-    """A hash of everything in Leash that decides verdicts: this package's code, the libraries of the graders, and
-    their settings."""
+    """A hash of all that decides verdicts in Leash: this package's code, and the graders' libraries and settings."""
     # Not listed: settings that decide no grade, such as the judge's address and prices.
     code = sorted(Path(__file__).parent.rglob("*.py"))
     settings = [f"{verify.timeout} {verify.memory}"]
@@ -100,31 +99,26 @@ def grade_shards(
         if row["answer"] is not None:
             distinct.set_grade(number, cast(Grade, row))
 
-    waiting: deque[tuple[str, pa.Table, int, int]] = deque()
-    begin = sum(table.num_rows for table in fresh_verdicts)
-    for name, table in extracted.items():
-        end = begin + table.num_rows
-        # Answers are numbered by first appearance, so a shard is complete once all numbers up to its highest are.
-        waiting.append((name, table, begin, int(distinct.numbers[begin:end].max(initial=-1)) + 1))
-        begin = end
-
-    def pop_complete() -> Iterator[tuple[str, pa.Table]]:
-        while waiting and waiting[0][3] <= distinct.graded_below():
-            name, table, begin, _ = waiting.popleft()
-            yield name, distinct.verdicts(table, begin)
-
     ungraded = distinct.ungraded()
-    with Progress(len(ungraded), f"grade {label}", "answers") as progress:
-        for number, grade in _grade_numbers(params, problems, distinct, ungraded):
-            distinct.set_grade(number, grade)
-            progress.add()
-            yield from pop_complete()
-    yield from pop_complete()
+    begin = sum(table.num_rows for table in fresh_verdicts)
+    with (
+        Progress(len(ungraded), f"grade {label}", "answers") as progress,
+        closing(_grade_numbers(params, problems, distinct, ungraded)) as graded,
+    ):
+        for name, table in extracted.items():
+            # Answers are numbered by first appearance, so a shard is complete once all numbers up to its highest are.
+            highest = int(distinct.numbers[begin : begin + table.num_rows].max(initial=NO_VALUE))
+            while distinct.graded_below() <= highest:
+                number, grade = next(graded)
+                distinct.set_grade(number, grade)
+                progress.add()
+            yield name, distinct.verdicts(table, begin)
+            begin += table.num_rows
 
 
 def _grade_numbers(
     params: Params, problems: Mapping[str, Problem], distinct: DistinctAnswers, numbers: Sequence[int]
-) -> Iterator[tuple[int, Grade]]:
+) -> Generator[tuple[int, Grade], None, None]:
     """Grade the answers with these numbers, one grader after the other."""
     by_grader: dict[str, list[int]] = {}
     for number in numbers:

@@ -17,7 +17,6 @@ import math
 import os
 import signal
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from multiprocessing.connection import wait as wait_for
@@ -63,7 +62,7 @@ class Worker(Generic[Item]):
         self.items: dict[int, Item] = {}
         self.ready = self.busy = False
         self.batch_size = FIRST_BATCH_ITEMS
-        self._done_count, self._batch_start = 0, 0.0
+        self._batch_items, self._batch_start = 0, 0.0
 
     @property
     def idle(self) -> bool:
@@ -71,20 +70,17 @@ class Worker(Generic[Item]):
 
     def send_batch(self, items: dict[int, Item]) -> None:
         self.items, self.busy = items, True
-        self._done_count, self._batch_start = 0, time.monotonic()
+        self._batch_items, self._batch_start = len(items), time.monotonic()
         with contextlib.suppress(OSError):  # the worker is dead, which the pool notices when it waits for results
             self.pipe.send(list(items.items()))
 
-    def pop_results(self, numbered: list[tuple[int, Any]]) -> list[tuple[Item, Any]]:
-        self._done_count += len(numbered)
-        return [(self.items.pop(number), result) for number, result in numbered]
-
     def end_batch(self) -> list[Item]:
         """Return the items that the worker gave back, and size the next batch by the speed of this one."""
+        unfinished, done_count = list(self.items.values()), self._batch_items - len(self.items)
         elapsed = max(time.monotonic() - self._batch_start, 1e-6)
-        target = self._done_count * TARGET_BATCH_S / elapsed
+        target = done_count * TARGET_BATCH_S / elapsed
         self.batch_size = int(min(max(target, 1), 4 * self.batch_size, MAX_BATCH_ITEMS))
-        unfinished, self.items, self.busy = list(self.items.values()), {}, False
+        self.items, self.busy = {}, False
         return unfinished
 
     def current(self) -> tuple[int, float]:
@@ -113,7 +109,6 @@ class Pool(Generic[Item, Result]):
         register_preloads([__name__, *preload])
         self._start_worker: Callable[[], Worker[Item]] = lambda: Worker(job, timeout, memory, preload)
         self._workers: list[Worker[Item]] = []
-        self._returned: deque[Item] = deque()  # items that a worker gave back, or had when it died
         self._numbers = count()
         self._deaths = 0
 
@@ -135,34 +130,24 @@ class Pool(Generic[Item, Result]):
         queue = UnitQueue(items)
         try:
             while self._assign_batches(queue):
-                yield from self._wait_for_results()
+                yield from self._wait_for_results(queue)
         finally:
             # The caller stopped early or an error ended the loop: no later call may see these results.
-            if any(worker.busy for worker in self._workers) or self._returned:
-                self._returned.clear()
+            if any(worker.busy for worker in self._workers):
                 self.close()
 
     def _assign_batches(self, queue: UnitQueue[Item]) -> bool:
         """Give batches to idle workers, and start one worker if items remain. Return whether to wait for results."""
-        for item in self._returned:
-            queue.put_back(item)
-        self._returned.clear()
         for worker in self._workers:
             if worker.idle and (batch := self._take_batch(queue, worker.batch_size)):
                 worker.send_batch(batch)
-
-        def items_remain() -> bool:
-            if (item := queue.take()) is not None:
-                queue.put_back(item)
-            return item is not None
-
         busy = any(worker.busy for worker in self._workers)
         starting = any(not worker.ready for worker in self._workers)
         idle = any(worker.idle for worker in self._workers)
         # An idle worker means that the queue is empty for now. A starting worker will take what is left.
         if idle or starting or len(self._workers) == self._max_workers:
-            return busy or (starting and items_remain())
-        if items_remain():
+            return busy or (starting and queue.has_next())
+        if queue.has_next():
             self._workers.append(self._start_worker())
             return True
         return busy
@@ -175,7 +160,7 @@ class Pool(Generic[Item, Result]):
             weight += self._job.weight(item)
         return batch
 
-    def _wait_for_results(self) -> list[tuple[Item, Result]]:
+    def _wait_for_results(self, queue: UnitQueue[Item]) -> list[tuple[Item, Result]]:
         """Wait for a message, a death or a deadline of any worker, and return the results that are there by then."""
         until_kill = min(worker.current()[1] for worker in self._workers) - time.monotonic()
         watched: list[Any] = [end for worker in self._workers for end in (worker.pipe, worker.process.sentinel)]
@@ -184,32 +169,34 @@ class Pool(Generic[Item, Result]):
         for worker in list(self._workers):
             number, kill_at = worker.current()
             if worker.pipe in signaled or worker.process.sentinel in signaled:
-                results += self._receive(worker)
+                results += self._receive(worker, queue)
             # An overdue number without an item is one whose result is already here.
             elif time.monotonic() >= kill_at and number in worker.items:
-                results += self._remove(worker, number, overdue=True)
+                results += self._remove(worker, number, queue, overdue=True)
         return results
 
-    def _receive(self, worker: Worker[Item]) -> list[tuple[Item, Result]]:
+    def _receive(self, worker: Worker[Item], queue: UnitQueue[Item]) -> list[tuple[Item, Result]]:
         try:
             message = worker.pipe.recv()
         except (EOFError, OSError):
-            return self._remove(worker, worker.current()[0])
+            return self._remove(worker, worker.current()[0], queue)
         if message is None:
             worker.ready = True
             return []
         self._deaths = 0
         numbered, batch_ended = message
-        results = worker.pop_results(numbered)
+        results = [(worker.items.pop(number), result) for number, result in numbered]
         if batch_ended:
-            self._returned.extend(worker.end_batch())
+            queue.put_back(*worker.end_batch())
         return results
 
-    def _remove(self, worker: Worker[Item], number: int, *, overdue: bool = False) -> list[tuple[Item, Result]]:
+    def _remove(
+        self, worker: Worker[Item], number: int, queue: UnitQueue[Item], *, overdue: bool = False
+    ) -> list[tuple[Item, Result]]:
         """Remove a dead or overdue worker, and fail the item with this number, which it worked on. If there is none,
         the worker died between items: only count that."""
         item = worker.items.pop(number, None)
-        self._returned.extend(worker.items.values())
+        queue.put_back(*worker.items.values())
         self._workers.remove(worker)
         exit_code = worker.kill()
         if item is not None:

@@ -17,7 +17,7 @@ from leash import atomic_io, prompts, tables
 from leash.engines import selection
 from leash.engines.protocol import Completion, Decoding, Engine, Request
 from leash.errors import LeashError
-from leash.grading import hit_checker
+from leash.grading.grade_answers import build_checker
 from leash.grading.graders import registry
 from leash.ledger import Ledger
 from leash.params.groups import ENGINES_WITHOUT_WEIGHTS, Params, Sample
@@ -214,7 +214,7 @@ def make_hit_check(params: Params, dataset: str, problems: Mapping[str, Problem]
         return None
     if not params.sample.stop_after and any(map(registry.is_slow, graders)):
         return None
-    return hit_checker.build_checker(problems, params.verify)
+    return build_checker(problems, params.verify)
 
 
 def refuse_paid_graders(params: Params, dataset: str, graders: Iterable[str]) -> None:

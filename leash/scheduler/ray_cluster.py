@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from typing import Any
 
 from leash import install_hints
 from leash.errors import LeashError, NotInstalledError
-from leash.scheduler.units import Result, SerialExecutor, SteppingExecutor, Unit, UnitQueue, WorkerPlan
+from leash.scheduler.units import Result, Unit, UnitQueue, WorkerPlan
 
 # After this many deaths of workers without a result in between, the cause is not bad luck.
 MAX_CONSECUTIVE_DEATHS = 8
@@ -50,18 +51,27 @@ class RayWorker:
 
     def __init__(self, prepare: Callable[[], Any], act: Callable[[Any, Any], Any], stepping: bool) -> None:
         self._prepare, self._act, self._stepping = prepare, act, stepping
+        self._waiting: deque[tuple[int, Any]] = deque()
+        self._numbers: dict[Any, int] = {}  # of the units in a stepping engine, by ticket
 
     def ready(self) -> None:
         # Not in the constructor: Ray reports an error there as the actor's death, without the error itself.
-        prepared = self._prepare()
-        executor = SteppingExecutor if self._stepping else SerialExecutor
-        self._executor = executor(prepared, self._act)
+        self._prepared = self._prepare()
 
     def work(self, new_units: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
         """Accept numbered units, and work until one of this worker's units, new or old, is finished."""
+        if not self._stepping:
+            self._waiting += new_units
+            if not self._waiting:
+                return []
+            number, unit = self._waiting.popleft()
+            return [(number, self._act(self._prepared, unit))]
         for number, unit in new_units:
-            self._executor.submit(number, unit)
-        return self._executor.run_until_result()
+            self._numbers[self._act(self._prepared, unit)] = number
+        while self._numbers:
+            if finished := self._prepared.step():
+                return [(self._numbers.pop(ticket), result) for ticket, result in finished]
+        return []
 
 
 @dataclass
@@ -116,8 +126,7 @@ def run_on_ray(
                 if deaths > MAX_CONSECUTIVE_DEATHS:
                     raise RayWorkersDiedError(deaths) from None
                 ready = [other for other in ready if other is not worker]
-                for unit in worker.units.values():
-                    queue.put_back(unit)
+                queue.put_back(*worker.units.values())
                 calls.update([start_worker()])
                 continue
             if finished is None:

@@ -24,22 +24,12 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import cache
-from itertools import count
 from queue import SimpleQueue
 from typing import Any
 
 from leash.errors import LeashError, describe_exit
 from leash.scheduler.parent_death import end_with_parent
-from leash.scheduler.units import (
-    Prepared,
-    Result,
-    SteppingExecutor,
-    Unit,
-    UnitQueue,
-    WorkerPlan,
-    defer_sigterm,
-    forkserver_context,
-)
+from leash.scheduler.units import Prepared, Result, Unit, UnitQueue, WorkerPlan, defer_sigterm, forkserver_context
 
 _prepare_once: Callable[[], Any]  # set in each worker process
 
@@ -83,10 +73,8 @@ def run_units(
     that may stop early wraps this in `contextlib.closing`: engines are released when the generator ends or is closed.
     """
     queue = UnitQueue(units)
-    first = queue.take()
-    if first is None:
+    if not queue.has_next():
         return  # starts no worker if there is nothing to do
-    queue.put_back(first)
     if plan.ray:
         # Ray is an extra, and its module is needed on clusters only.
         from leash.scheduler.ray_cluster import run_on_ray
@@ -181,17 +169,16 @@ def run_stepwise(
     queue: UnitQueue[Unit], prepare: Callable[[], Any], act: Callable[[Any, Unit], Any], plan: WorkerPlan
 ) -> Iterator[tuple[Unit, Any]]:
     with _close_on_exit(prepare()) as prepared:
-        executor = SteppingExecutor(prepared, act)
-        units: dict[int, Unit] = {}
-        numbers = count()
+        running: dict[Any, Unit] = {}  # by ticket
         while True:
-            for unit in queue.take_up_to(plan.at_once - len(units)):
-                units[number := next(numbers)] = unit
-                executor.submit(number, unit)
-            if not units:
+            for unit in queue.take_up_to(plan.at_once - len(running)):
+                running[act(prepared, unit)] = unit
+            if not running:
                 return
-            for number, result in executor.run_until_result():
-                yield units.pop(number), result
+            while not (finished := prepared.step()):
+                pass
+            for ticket, result in finished:
+                yield running.pop(ticket), result
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Units of work and the workers that do them: the worker plan, the queue of units, and one worker's executors."""
+"""Units of work and the workers that do them: the worker plan, the queue of units, and how worker processes start."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.context import ForkServerContext
 from types import FrameType
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from leash.params.groups import Params, Ray
 
@@ -80,11 +80,8 @@ def forkserver_context() -> ForkServerContext:
 
 @contextmanager
 def defer_sigterm() -> Iterator[None]:
-    """Delay SIGTERM until the end of the block.
-
-    Use it around the start of a process: a process whose start is interrupted gets half of its instructions and fails
-    with a traceback.
-    """
+    """Delay SIGTERM until the end of the block. A process whose start is interrupted gets half of its instructions and
+    fails with a traceback."""
     # Only the main thread may set signal handlers, and only it receives signals.
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -117,42 +114,12 @@ class UnitQueue(Generic[Unit]):
             count -= 1
             yield unit
 
-    def put_back(self, unit: Unit) -> None:
-        """Return a unit that was not done; the next `take` gives it."""
-        self._returned.appendleft(unit)
+    def put_back(self, *units: Unit) -> None:
+        """Return units that were not done; the next `take` gives the last of them."""
+        self._returned.extendleft(units)
 
-
-class SerialExecutor:
-    """Does the units of one worker one after the other."""
-
-    def __init__(self, prepared: Any, act: Callable[[Any, Any], Any]) -> None:
-        self._prepared, self._act = prepared, act
-        self._waiting: deque[tuple[int, Any]] = deque()
-
-    def submit(self, number: int, unit: Any) -> None:
-        self._waiting.append((number, unit))
-
-    def run_until_result(self) -> list[tuple[int, Any]]:
-        """Do the next unit. The list is empty if there is none."""
-        if not self._waiting:
-            return []
-        number, unit = self._waiting.popleft()
-        return [(number, self._act(self._prepared, unit))]
-
-
-class SteppingExecutor:
-    """Does the units of one worker together, with an engine that advances all of them at each step."""
-
-    def __init__(self, prepared: Any, act: Callable[[Any, Any], Any]) -> None:
-        self._prepared, self._act = prepared, act
-        self._numbers: dict[Any, int] = {}  # by ticket
-
-    def submit(self, number: int, unit: Any) -> None:
-        self._numbers[self._act(self._prepared, unit)] = number
-
-    def run_until_result(self) -> list[tuple[int, Any]]:
-        """Step until at least one unit is finished. The list is empty if there is none."""
-        while self._numbers:
-            if finished := self._prepared.step():
-                return [(self._numbers.pop(ticket), result) for ticket, result in finished]
-        return []
+    def has_next(self) -> bool:
+        """Whether `take` would give a unit now."""
+        if (unit := self.take()) is not None:
+            self.put_back(unit)
+        return unit is not None

@@ -14,9 +14,9 @@ from leash.errors import MissingCompletionsError, Terminated
 from leash.grading import grade_answers
 from leash.grading.distinct_answers import DistinctAnswers, concat_answers, grade_from_status
 from leash.grading.extraction import extract
+from leash.grading.grade_answers import build_checker
 from leash.grading.graders import registry, types
 from leash.grading.graders.types import GradeRequest
-from leash.grading.hit_checker import build_checker
 from leash.grading.verification import extract_shard
 from leash.params.groups import Params, Verify
 from leash.problems import load_problems

@@ -120,7 +120,7 @@ def test_the_stage_samples_with_vllm_and_stops_early(
 ) -> None:
     """Through the stage: an adaptive run draws a prefix of what a full run draws."""
     from leash import problems
-    from leash.grading import hit_checker
+    from leash.grading.grade_answers import build_checker
     from leash.ledger import Ledger
     from stages.fetch import stage
 
@@ -139,7 +139,7 @@ def test_the_stage_samples_with_vllm_and_stops_early(
     raw["sample"]["stop_after"] = 1
     adaptive: groups.Params = write_params(tmp_path, raw)
     drawn = sample.run(adaptive, weights.name, "make")
-    check = hit_checker.build_checker(problems.load_problems("make"), full.verify)
+    check = build_checker(problems.load_problems("make"), full.verify)
     on_disk = Ledger(Path("data/completions") / weights.name / "make").have()
     hits = Counter(r["problem_id"] for r in _rows("make", weights.name) if check(r["problem_id"], r["text"]))
     for problem, samples in on_disk.items():

@@ -99,7 +99,11 @@ def call_function(program: str, function: str, tests: list[str], seconds: int, r
     module = run_program(program, "solution")
     called = getattr(module.Solution() if hasattr(module, "Solution") else module, function)
     for test in tests:
-        _extend_cpu_limit(seconds)
+        # Each call gets this many more seconds of CPU time.
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+        soft = math.ceil(used.ru_utime + used.ru_stime) + seconds
+        resource.setrlimit(resource.RLIMIT_CPU, (min(soft, hard), hard))
         result = called(*(json.loads(line) for line in test.split("\n")))
         # numpy's numbers are not JSON; `item` makes them Python's.
         data = json.dumps(result, default=lambda value: value.item()).encode() + b"\n"
@@ -150,13 +154,6 @@ def _bound_names(node: Any) -> set[str]:
         return {node.arg}
     has_name = kind in SCOPE_NODE_TYPES or kind in ("ExceptHandler", "MatchAs", "MatchStar")
     return {name} if has_name and (name := getattr(node, "name", None)) else set()
-
-
-def _extend_cpu_limit(seconds: int) -> None:
-    """Grant this many more seconds of CPU time, for the next call."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    resource.setrlimit(resource.RLIMIT_CPU, (min(math.ceil(used.ru_utime + used.ru_stime) + seconds, hard), hard))
 
 
 def _set_rlimit(kind: int, soft: int, hard: int | None = None) -> None:

@@ -6,11 +6,11 @@
 
 Each layer does one thing:
 
-    bubblewrap    own namespaces (processes, network, mounts, IPC) and an empty environment
-    view.py       a file system with Python and an empty /tmp, nothing else
-    syscalls.py   a filter that refuses new processes and access to the kernel
-    inside.py     drops to a user that owns nothing, and sets limits on CPU time, memory, files and threads
-    this file     limits the output and the time on the clock, and kills the program and all that it started
+    bubblewrap          own namespaces (processes, network, mounts, IPC) and an empty environment
+    view.py             a file system with Python and an empty /tmp, nothing else
+    seccomp_filter.py   a filter that refuses new processes and access to the kernel
+    inside.py           drops to a user that owns nothing, and sets limits on CPU time, memory, files and threads
+    this file           limits the output and the time on the clock, and kills the program and all that it started
 
 If one of these is not available, no program runs.
 """

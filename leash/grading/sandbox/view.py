@@ -43,7 +43,7 @@ def bwrap_arguments() -> tuple[str, ...]:
 def _python_mounts() -> list[str]:
     """Mount Python without the packages installed in it, apart from numpy, which the benchmarks' own runners have."""
     paths = _runtime_paths()
-    links = {path: _first_symlink(path) for path in paths}
+    links = {path: next(filter(Path.is_symlink, (*reversed(path.parents), path)), None) for path in paths}
     arguments = []
     # Without these, bubblewrap creates the parent folders readable for their owner only.
     real = [path for path in paths if links[path] is None]
@@ -58,8 +58,12 @@ def _python_mounts() -> list[str]:
     hides_packages = site_packages.is_dir()
     if hides_packages:
         arguments += ["--tmpfs", str(site_packages)]
-    for path in _numpy_dirs():
-        arguments += ["--ro-bind", str(path), f"{PACKAGES_DIR}/{path.name}"]
+    spec = find_spec("numpy")
+    if spec and spec.origin:
+        packages = Path(os.path.realpath(spec.origin)).parent.parent
+        for name in ("numpy", "numpy.libs"):
+            if (packages / name).is_dir():
+                arguments += ["--ro-bind", str(packages / name), f"{PACKAGES_DIR}/{name}"]
     if hides_packages:
         arguments += ["--remount-ro", str(site_packages)]
     return arguments
@@ -75,18 +79,6 @@ def _runtime_paths() -> list[Path]:
     candidates = [Path(_python_executable()), *own, *modules, Path("/lib64"), Path("/usr/lib64"), *system]
     existing = [path for path in dict.fromkeys(candidates) if path.exists()]
     return [path for path in existing if not any(folder in path.parents for folder in existing)]
-
-
-def _first_symlink(path: Path) -> Path | None:
-    return next((part for part in (*reversed(path.parents), path) if part.is_symlink()), None)
-
-
-def _numpy_dirs() -> list[Path]:
-    spec = find_spec("numpy")
-    if not spec or not spec.origin:
-        return []
-    packages = Path(os.path.realpath(spec.origin)).parent.parent
-    return [path for name in ("numpy", "numpy.libs") if (path := packages / name).is_dir()]
 
 
 def _stdlib_dir() -> Path:
