@@ -2,8 +2,8 @@
 
     load(Path("params.yaml")).k("rlvr", "chain")  ->  1024
 
-`groups` has the types and defaults, `checks` and `security` the rules that no single field can check, `loading` and
-`yaml_file` read the file, and `errors` has one class per kind of mistake.
+`groups` has the types and defaults, `checks` and `security` the rules that no single field can check, `loading` reads
+the file, and `errors` has one class per kind of mistake.
 """
 
 from __future__ import annotations
