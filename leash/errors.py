@@ -11,6 +11,7 @@ the sentence. Kinds that several packages raise are here. Every other kind is be
 
 from __future__ import annotations
 
+import copyreg
 import signal
 from collections.abc import Iterable
 
@@ -21,13 +22,7 @@ class LeashError(Exception):
     def __reduce__(self) -> tuple[object, ...]:
         # Worker processes pickle their errors. By default, unpickling calls `__init__` with the sentence instead of the
         # facts, fails, and takes the whole pool down.
-        return _restore_error, (type(self), self.args, self.__dict__)
-
-
-def _restore_error(kind: type[LeashError], args: tuple[object, ...], facts: dict[str, object]) -> LeashError:
-    error = kind.__new__(kind, *args)
-    error.__dict__.update(facts)
-    return error
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 class MissingCompletionsError(LeashError):
