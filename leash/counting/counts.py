@@ -18,9 +18,9 @@ from leash.params.groups import Params
 SQL_DIR = Path(__file__).parent
 
 
-def pair_plan(params: Params, k_at_most: int | None = None) -> pa.Table:
-    """The plan of every pair at its own k, or at `k_at_most` if that is smaller."""
-    return build_plan(params, {pair: params.models_of(pair) for pair in params.run.pairs}, k_at_most)
+def pair_plan(params: Params) -> pa.Table:
+    """The plan of every pair at its own k."""
+    return build_plan(params, {pair: params.models_of(pair) for pair in params.run.pairs})
 
 
 def common_k_plan(params: Params) -> pa.Table:

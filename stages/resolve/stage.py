@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,8 +62,23 @@ def run(params: Params) -> None:
                 f"Note: `{each.key}` is {each.path}, but nothing is there. Its output exists: continue with `dvc repro "
                 f"--allow-missing`."
             )
-    _write_param_files(build_param_files(params))
-    _write_links(inputs)
+    files = build_param_files(params)
+    for old in set(PARAMS_DIR.rglob("*.json")) - set(files):
+        old.unlink()
+    for path, content in files.items():
+        text = json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+        # An unchanged file keeps its time stamp, so DVC need not hash it again.
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            atomic_io.write(path, text)
+    shutil.rmtree(INPUTS_DIR, ignore_errors=True)  # removes the links, never the files behind them
+    for each in inputs:
+        each.link.parent.mkdir(parents=True, exist_ok=True)
+        if each.path is None:
+            atomic_io.write(each.link, each.note + "\n")
+        elif Path(each.path).exists():
+            # A relative path gets a relative link, so that the project can be moved. data/ may itself be a link.
+            relative = os.path.relpath(os.path.realpath(each.path), os.path.realpath(each.link.parent))
+            each.link.symlink_to(each.path if Path(each.path).is_absolute() else relative)
 
 
 def build_param_files(params: Params) -> dict[Path, Any]:
@@ -130,25 +145,3 @@ def _grader_inputs(params: Params, name: str, dataset: Dataset) -> Iterator[Inpu
     if prompt := params.verify.judge.prompt:
         graded = all(tables.shards(tables.verdicts_folder(model, name)) for model in params.run.models)
         yield Input(folder / "judge_prompt.txt", "verify.judge.prompt", prompt, "", graded)
-
-
-def _write_param_files(files: Mapping[Path, Any]) -> None:
-    for old in set(PARAMS_DIR.rglob("*.json")) - set(files):
-        old.unlink()
-    for path, content in files.items():
-        text = json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-        # An unchanged file keeps its time stamp, so DVC need not hash it again.
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            atomic_io.write(path, text)
-
-
-def _write_links(inputs: Sequence[Input]) -> None:
-    shutil.rmtree(INPUTS_DIR, ignore_errors=True)  # removes the links, never the files behind them
-    for each in inputs:
-        each.link.parent.mkdir(parents=True, exist_ok=True)
-        if each.path is None:
-            atomic_io.write(each.link, each.note + "\n")
-        elif Path(each.path).exists():
-            # A relative path gets a relative link, so that the project can be moved. data/ may itself be a link.
-            relative = os.path.relpath(os.path.realpath(each.path), os.path.realpath(each.link.parent))
-            each.link.symlink_to(each.path if Path(each.path).is_absolute() else relative)
