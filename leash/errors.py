@@ -26,8 +26,6 @@ class LeashError(Exception):
 
 
 class MissingCompletionsError(LeashError):
-    """A stage must read completions that are not on disk."""
-
     def __init__(self, model: str, dataset: str) -> None:
         self.model, self.dataset = model, dataset
         super().__init__(
@@ -37,8 +35,6 @@ class MissingCompletionsError(LeashError):
 
 
 class MissingVerdictsError(LeashError):
-    """A stage must count verdicts that are not on disk."""
-
     def __init__(self, model: str, dataset: str) -> None:
         self.model, self.dataset = model, dataset
         super().__init__(
@@ -65,8 +61,6 @@ class UnknownNameError(LeashError):
 
 
 class UnsupportedDtypeError(LeashError):
-    """The engine cannot load a model in the dtype of params.yaml."""
-
     def __init__(self, model: str, dtype: str) -> None:
         self.model, self.dtype = model, dtype
         super().__init__(f"`models.{model}.dtype` is {dtype}, which vLLM does not have. Set it to float32 or bfloat16.")

@@ -25,7 +25,10 @@ def pair_plan(params: Params) -> pa.Table:
 
 def common_k_plan(params: Params) -> pa.Table:
     """The plan of all pairs, and of every two trained models that are compared, at the k that all have."""
-    return build_plan(params, cross_pair.compared_models(params), cross_pair.common_k(params))
+    models = {pair: params.models_of(pair) for pair in params.run.pairs}
+    for name, (first, second) in cross_pair.pairs_to_compare(params).items():
+        models[name] = (params.pairs[first].rlvr, params.pairs[second].rlvr)
+    return build_plan(params, models, cross_pair.common_k(params))
 
 
 def build_plan(params: Params, pairs: Mapping[str, tuple[str, str]], k_at_most: int | None = None) -> pa.Table:

@@ -4,7 +4,6 @@ that is never sampled, and sampling that stops too early to decide about support
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
 
 from leash.params import security
 from leash.params.errors import (
@@ -29,14 +28,10 @@ def check(params: Params) -> None:
 
 
 def _check_names(params: Params) -> None:
-    catalogues: dict[str, tuple[list[str], dict[str, Any]]] = {
-        "models": (params.run.models, params.models),
-        "datasets": (params.run.datasets, params.datasets),
-        "pairs": (params.run.pairs, params.pairs),
-    }
-    for kind, (names, catalogue) in catalogues.items():
+    for kind in ("models", "datasets", "pairs"):
+        names: list[str] = getattr(params.run, kind)
         for name in names:
-            if name not in catalogue:
+            if name not in getattr(params, kind):
                 problem = f", which is not under `{kind}`; add it there or take it off the list"
                 raise BadListError(f"run.{kind}", name, problem)
             if names.count(name) > 1:

@@ -60,8 +60,6 @@ class BadValueError(ParamError):
 
 
 class BadNameError(ParamError):
-    """A name of a model, data set or pair that could not be a folder's name."""
-
     def __init__(self, key: str, name: str) -> None:
         self.name = name
         super().__init__(
@@ -92,8 +90,6 @@ class ConflictError(ParamError):
 
 
 class NotInParamsError(LeashError):
-    """A command names a model or data set that is not in params.yaml."""
-
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         self.kind, self.name, self.known = kind, name, tuple(known)
         super().__init__(f"There is no {kind} {name} in params.yaml; its {kind}s are {', '.join(self.known)}.")

@@ -25,15 +25,13 @@ import click
 from leash import atomic_io, tables
 from leash.errors import LeashError
 from leash.grading.graders import registry
-from leash.params.groups import ENGINES_WITHOUT_WEIGHTS, Dataset, Params
+from leash.params.groups import ENGINES_WITHOUT_WEIGHTS, Params
 
 PARAMS_DIR = Path("data/params")
 INPUTS_DIR = Path("data/inputs")
 
 
 class MissingInputError(LeashError):
-    """params.yaml names a file or folder that does not exist."""
-
     def __init__(self, key: str, path: str) -> None:
         self.key, self.path = key, path
         super().__init__(f"`{key}` is {path}, but nothing is there; put it there or correct the path.")
@@ -52,7 +50,6 @@ class Input:
 
 
 def run(params: Params) -> None:
-    """Write data/params and data/inputs."""
     inputs = list(find_inputs(params))
     for each in inputs:
         if each.path and not Path(each.path).exists():
@@ -131,17 +128,13 @@ def find_inputs(params: Params) -> Iterator[Input]:
         dataset = params.datasets[name]
         note, fetched = dataset.hub or dataset.family or "imported", tables.problems_path(name).exists()
         yield Input(INPUTS_DIR / "datasets" / name, f"datasets.{name}.path", dataset.path, note, fetched)
-        yield from _grader_inputs(params, name, dataset)
+        # What decides its grades beside our own code: the user's grader function and the judge's prompt.
+        folder, key = INPUTS_DIR / "graders" / name, f"datasets.{name}.grader"
+        yield Input(folder / "grader.txt", key, None, dataset.grader or "the grader of its family")
+        if dataset.grader and (file := registry.custom_grader_path(dataset.grader)):
+            yield Input(folder / file.name, key, str(file), "")
+        if prompt := params.verify.judge.prompt:
+            graded = all(tables.shards(tables.verdicts_folder(model, name)) for model in params.run.models)
+            yield Input(folder / "judge_prompt.txt", "verify.judge.prompt", prompt, "", graded)
     traces, scored = params.perplexity.traces, any(Path("data/perplexity").rglob("*.parquet"))
     yield Input(INPUTS_DIR / "traces", "perplexity.traces", traces, "no traces", scored)
-
-
-def _grader_inputs(params: Params, name: str, dataset: Dataset) -> Iterator[Input]:
-    """What decides a data set's grades beside our own code: the user's grader function and the judge's prompt."""
-    folder, key = INPUTS_DIR / "graders" / name, f"datasets.{name}.grader"
-    yield Input(folder / "grader.txt", key, None, dataset.grader or "the grader of its family")
-    if dataset.grader and (file := registry.custom_grader_path(dataset.grader)):
-        yield Input(folder / file.name, key, str(file), "")
-    if prompt := params.verify.judge.prompt:
-        graded = all(tables.shards(tables.verdicts_folder(model, name)) for model in params.run.models)
-        yield Input(folder / "judge_prompt.txt", "verify.judge.prompt", prompt, "", graded)
