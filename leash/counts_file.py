@@ -41,41 +41,12 @@ SQL_READERS = {
 SAMPLING_ENDINGS = ("k", "hit", "floor")
 
 
-class CountsFileError(LeashError):
-    """A file that cannot be read as counts. `problem` says what is wrong with it."""
+class CountsError(LeashError):
+    """A file of counts or an option that cannot be used. `where` names the file, its row, or the option."""
 
-    def __init__(self, path: Path, problem: str) -> None:
-        self.path, self.problem = path, problem
-        super().__init__(f"{path} {problem}.")
-
-
-class MissingColumnsError(LeashError):
-    """A file of counts without columns that it needs."""
-
-    def __init__(self, path: Path, missing: Sequence[str]) -> None:
-        self.path, self.missing = path, tuple(missing)
-        needed = f"it needs the columns {', '.join(REQUIRED_COLUMNS)}"
-        for model, columns in (("second model", ("n_rlvr", "c_rlvr")), ("base", ("n_base", "c_base"))):
-            if set(columns) <= set(missing):
-                super().__init__(f"{path} has no counts of the {model} ({columns[0]}, {columns[1]}); {needed}.")
-                return
-        super().__init__(f"{path} lacks the column {missing[0]}; {needed}.")
-
-
-class WrongCountError(LeashError):
-    """A value in a row that no table of counts can have. `row` starts at 1; `column` is its column."""
-
-    def __init__(self, place: str, row: int, column: str, problem: str) -> None:
-        self.row, self.column, self.problem = row, column, problem
-        super().__init__(f"{place}: {problem}.")
-
-
-class WrongOptionError(LeashError):
-    """A value of --k or --epsilon that does not fit."""
-
-    def __init__(self, option: str, value: object, problem: str) -> None:
-        self.option, self.value = option, value
-        super().__init__(f"{option} is {value}, but {problem}.")
+    def __init__(self, where: object, problem: str) -> None:
+        self.where, self.problem = where, problem
+        super().__init__(f"{where} {problem}.")
 
 
 @dataclass(frozen=True)
@@ -85,10 +56,11 @@ class CountRows:
     path: Path
     columns: dict[str, list[str | None]]
 
-    def error(self, row: int, column: str, problem: str) -> WrongCountError:
+    def error(self, row: int, problem: str) -> CountsError:
         name = self.columns["problem_id"][row]
-        place = f"{self.path}, row {row + 1}" + ("" if name is None else f" (problem {name})")
-        return WrongCountError(place, row + 1, column, problem)
+        return CountsError(
+            f"{self.path}, row {row + 1}" + ("" if name is None else f" (problem {name})") + ":", problem
+        )
 
     def __len__(self) -> int:
         return len(self.columns["problem_id"])
@@ -100,7 +72,7 @@ def parse_epsilon(text: str | None) -> float | Literal["auto"] | None:
         return "auto" if text else None
     value = _parse_number(text)
     if not 0 <= value < 1:
-        raise WrongOptionError("--epsilon", text, "should be `auto` or a number from 0 to below 1")
+        raise CountsError("--epsilon", f"is {text}, but should be `auto` or a number from 0 to below 1")
     return value
 
 
@@ -123,42 +95,40 @@ def compare_counts(path: Path, settings: AnalysisSettings) -> JsonDict:
 def read_counts(path: Path, settings: AnalysisSettings) -> Counts:
     """The checked counts of a file, or an error on the first that is wrong."""
     rows = _read_rows(path)
-    numbers = {name: _parse_int_column(rows, name) for name in REQUIRED_COLUMNS[1:]}
+    numbers = {name: _parse_counts(rows, name) for name in REQUIRED_COLUMNS[1:]}
     for role in ROLES:
         _require_at_most(rows, numbers, f"c_{role}", f"n_{role}")
     dataset = np.array([name or "all" for name in rows.columns.get("dataset", ["all"] * len(rows))], dtype=object)
     problem = np.array(rows.columns["problem_id"], dtype=object)
-    _require_unique_problems(rows, dataset, problem)
+    seen: dict[tuple[Any, Any], int] = {}
+    for row, key in enumerate(zip(dataset.tolist(), problem.tolist(), strict=True)):
+        if key[1] is None:
+            raise rows.error(row, "problem_id is missing")
+        if key in seen:
+            raise rows.error(row, f"the problem is in row {seen[key] + 1} already")
+        seen[key] = row
     k = _resolve_k(rows, dataset, numbers, settings.k)
+    ended_base, ended_rlvr = (_read_endings(rows, role, numbers, k) for role in ROLES)
+    epsilon = _read_epsilons(rows)
+    first: dict[str, IntArray] = {}
+    if all(name in rows.columns for name in FIRST_EIGHTH_COLUMNS):
+        first = {name: _parse_counts(rows, name) for name in FIRST_EIGHTH_COLUMNS}
+        for role in ROLES:
+            _require_at_most(rows, first, f"c_{role}_first", f"n_{role}_first")
+            for what in ("n", "c"):
+                _require_at_most(rows, {**numbers, **first}, f"{what}_{role}_first", f"{what}_{role}")
     return Counts(
-        dataset=dataset,
-        problem_id=problem,
-        **numbers,
-        ended_base=_read_endings(rows, "base", numbers, k),
-        ended_rlvr=_read_endings(rows, "rlvr", numbers, k),
-        k=k,
-        epsilon=_read_epsilons(rows),
-        **_read_first_eighth(rows, numbers),
+        dataset, problem, **numbers, ended_base=ended_base, ended_rlvr=ended_rlvr, k=k, epsilon=epsilon, **first
     )
 
 
 def _read_rows(path: Path) -> CountRows:
-    columns = _read_columns(path)
-    missing = [name for name in REQUIRED_COLUMNS if name not in columns]
-    if missing:
-        raise MissingColumnsError(path, missing)
-    if not columns["problem_id"]:
-        raise CountsFileError(path, "holds no problem; it needs a row for each")
-    return CountRows(path, columns)
-
-
-def _read_columns(path: Path) -> dict[str, list[str | None]]:
     """Every column as text: this module checks the values, DuckDB must not guess their types."""
     reader = SQL_READERS.get(Path(path.name.removesuffix(".gz")).suffix.lower())
     if reader is None:
-        raise CountsFileError(path, "should be a .csv, .jsonl or .parquet file of counts")
+        raise CountsError(path, "should be a .csv, .jsonl or .parquet file of counts")
     if not path.is_file():
-        raise CountsFileError(path, "does not exist; give the path of a file of counts")
+        raise CountsError(path, "does not exist; give the path of a file of counts")
     try:
         with duckdb.connect() as connection:
             rows = connection.sql(f"select columns(*)::varchar from {reader}", params={"path": str(path)})
@@ -166,8 +136,17 @@ def _read_columns(path: Path) -> dict[str, list[str | None]]:
             problems = "where unit = 'problem'" if "unit" in rows.columns else ""
             table = connection.sql(f"select * from rows {problems}").to_arrow_table()
     except duckdb.Error as error:
-        raise CountsFileError(path, f"can't be read: {first_line(error)}") from None
-    return {name: [_unquote(text) for text in table[name].to_pylist()] for name in table.column_names}
+        raise CountsError(path, f"can't be read: {first_line(error)}") from None
+    missing = [name for name in REQUIRED_COLUMNS if name not in table.column_names]
+    if missing:
+        needed = f"it needs the columns {', '.join(REQUIRED_COLUMNS)}"
+        for model, role in (("second model", "rlvr"), ("base", "base")):
+            if {f"n_{role}", f"c_{role}"} <= set(missing):
+                raise CountsError(path, f"has no counts of the {model} (n_{role}, c_{role}); {needed}")
+        raise CountsError(path, f"lacks the column {missing[0]}; {needed}")
+    if not table.num_rows:
+        raise CountsError(path, "holds no problem; it needs a row for each")
+    return CountRows(path, {name: [_unquote(text) for text in table[name].to_pylist()] for name in table.column_names})
 
 
 def _unquote(text: str | None) -> str | None:
@@ -175,51 +154,26 @@ def _unquote(text: str | None) -> str | None:
     return text[1:-1] if text and len(text) > 1 and text[0] == text[-1] == '"' else text
 
 
-def _parse_int_column(rows: CountRows, name: str) -> IntArray:
+def _parse_counts(rows: CountRows, name: str) -> IntArray:
     """A column of whole numbers, none of them negative."""
-    return np.array(
-        [_parse_count(rows, name, row, text) for row, text in enumerate(rows.columns[name])], dtype=np.int64
-    )
-
-
-def _parse_count(rows: CountRows, name: str, row: int, text: str | None) -> int:
-    if text is None or not text.strip():
-        raise rows.error(row, name, f"{name} is missing; each problem needs the counts of both models")
-    value = _parse_number(text)
-    if not value.is_integer():
-        raise rows.error(row, name, f"{name} is {text}, which is not a whole number")
-    if value < 0:
-        raise rows.error(row, name, f"{name} is {text}, but counts can't be negative")
-    if value > MAX_INT32:
-        raise rows.error(row, name, f"{name} is {text}, but no table holds more than {MAX_INT32:,}")
-    return int(value)
+    counts = []
+    for row, text in enumerate(rows.columns[name]):
+        if text is None or not text.strip():
+            raise rows.error(row, f"{name} is missing; each problem needs the counts of both models")
+        value = _parse_number(text)
+        if not value.is_integer():
+            raise rows.error(row, f"{name} is {text}, which is not a whole number")
+        if value < 0:
+            raise rows.error(row, f"{name} is {text}, but counts can't be negative")
+        if value > MAX_INT32:
+            raise rows.error(row, f"{name} is {text}, but no table holds more than {MAX_INT32:,}")
+        counts.append(int(value))
+    return np.array(counts, dtype=np.int64)
 
 
 def _require_at_most(rows: CountRows, numbers: dict[str, IntArray], part: str, whole: str) -> None:
     for row in np.flatnonzero(numbers[part] > numbers[whole]).tolist():
-        raise rows.error(row, part, f"{part} is {numbers[part][row]}, more than its {whole} of {numbers[whole][row]}")
-
-
-def _read_first_eighth(rows: CountRows, numbers: dict[str, IntArray]) -> dict[str, IntArray]:
-    """The counts of the first samples, if the file has them."""
-    if not all(name in rows.columns for name in FIRST_EIGHTH_COLUMNS):
-        return {}
-    first = {name: _parse_int_column(rows, name) for name in FIRST_EIGHTH_COLUMNS}
-    for role in ROLES:
-        _require_at_most(rows, first, f"c_{role}_first", f"n_{role}_first")
-        for what in ("n", "c"):
-            _require_at_most(rows, {**numbers, **first}, f"{what}_{role}_first", f"{what}_{role}")
-    return first
-
-
-def _require_unique_problems(rows: CountRows, dataset: ObjectArray, problem: ObjectArray) -> None:
-    seen: dict[tuple[Any, Any], int] = {}
-    for row, name in enumerate(zip(dataset.tolist(), problem.tolist(), strict=True)):
-        if name[1] is None:
-            raise rows.error(row, "problem_id", "problem_id is missing")
-        if name in seen:
-            raise rows.error(row, "problem_id", f"the problem is in row {seen[name] + 1} already")
-        seen[name] = row
+        raise rows.error(row, f"{part} is {numbers[part][row]}, more than its {whole} of {numbers[whole][row]}")
 
 
 def _resolve_k(rows: CountRows, dataset: ObjectArray, numbers: dict[str, IntArray], chosen: int | None) -> IntArray:
@@ -228,13 +182,13 @@ def _resolve_k(rows: CountRows, dataset: ObjectArray, numbers: dict[str, IntArra
     for name in dict.fromkeys(dataset.tolist()):
         inside = dataset == name
         available[inside] = min(numbers["n_base"][inside].max(), numbers["n_rlvr"][inside].max())
-    own_k = _parse_int_column(rows, "k") if "k" in rows.columns else available
+    own_k = _parse_counts(rows, "k") if "k" in rows.columns else available
     if chosen is not None and chosen > (limit := int(max(own_k.max(), available.max()))):
-        problem = f"no problem of {rows.path} has more than {limit} samples of both models"
-        raise WrongOptionError("--k", chosen, problem)
+        problem = f"is {chosen}, but no problem of {rows.path} has more than {limit} samples of both models"
+        raise CountsError("--k", problem)
     k = own_k if chosen is None else np.full(len(rows), chosen)
     for row in np.flatnonzero(k < 1).tolist():
-        raise rows.error(row, "k", f"there are no samples of both models on data set {dataset[row]}")
+        raise rows.error(row, f"there are no samples of both models on data set {dataset[row]}")
     return k
 
 
@@ -247,10 +201,10 @@ def _read_endings(rows: CountRows, role: str, numbers: dict[str, IntArray], k: I
         return np.array(["k" if enough else None for enough in (n >= k).tolist()], dtype=object)
     for row, ending in enumerate(endings):
         if ending is not None and ending not in SAMPLING_ENDINGS:
-            raise rows.error(row, name, f"{name} is {ending}, not one of {', '.join(SAMPLING_ENDINGS)}")
+            raise rows.error(row, f"{name} is {ending}, not one of {', '.join(SAMPLING_ENDINGS)}")
         if ending in ("hit", "floor") and not numbers[f"c_{role}"][row]:
-            raise rows.error(row, name, f"{name} is {ending}, but c_{role} is 0: there was no hit")
-    drawn = _parse_int_column(rows, "k") if "k" in rows.columns else n
+            raise rows.error(row, f"{name} is {ending}, but c_{role} is 0: there was no hit")
+    drawn = _parse_counts(rows, "k") if "k" in rows.columns else n
     ended = np.array(endings, dtype=object)
     ended[(ended == "k") & (drawn < k)] = None
     return ended
@@ -262,7 +216,7 @@ def _read_epsilons(rows: CountRows) -> FloatArray:
     epsilons = np.array([_parse_number(text or "0") for text in rows.columns["epsilon"]])
     for row in np.flatnonzero(~((epsilons >= 0) & (epsilons < 1))).tolist():
         text = rows.columns["epsilon"][row]
-        raise rows.error(row, "epsilon", f"epsilon is {text}, but should be a number from 0 to below 1")
+        raise rows.error(row, f"epsilon is {text}, but should be a number from 0 to below 1")
     return epsilons
 
 

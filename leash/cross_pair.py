@@ -40,13 +40,6 @@ PAIRED_SCHEMA = pa.schema(
 )
 
 
-def compared_models(params: Params) -> dict[str, tuple[str, str]]:
-    """The two models of every pair, and every two trained models that are compared."""
-    comparisons = pairs_to_compare(params).items()
-    trained = {name: (params.pairs[a].rlvr, params.pairs[b].rlvr) for name, (a, b) in comparisons}
-    return {pair: params.models_of(pair) for pair in params.run.pairs} | trained
-
-
 def common_k(params: Params) -> int:
     """The largest k that all pairs have."""
     return min(params.pair_k(pair, dataset) for pair in params.run.pairs for dataset in params.run.datasets)

@@ -43,15 +43,10 @@ def refuse_redrawing(model: str, dataset: str, known_remotes: Sequence[str] | No
     folder = tables.completions_folder(model, dataset)
     # Files of a killed run count as well: they were drawn here.
     is_on_disk = folder.is_dir() and any(folder.iterdir())
-    if os.environ.get(RESAMPLE_VARIABLE) or is_on_disk or not is_in_dvc_lock(folder):
+    if os.environ.get(RESAMPLE_VARIABLE) or is_on_disk or not any(out.get("nfiles") for out in _lock_entries(folder)):
         return
     if list_remotes() if known_remotes is None else known_remotes:
         raise SamplesElsewhereError(model, dataset)
-
-
-def is_in_dvc_lock(folder: Path) -> bool:
-    """Whether dvc.lock lists files in this folder."""
-    return any(out.get("nfiles") for out in _lock_entries(folder))
 
 
 def read_cached_file(file: Path) -> bytes | None:

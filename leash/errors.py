@@ -11,6 +11,7 @@ the sentence. Kinds that several packages raise are here. Every other kind is be
 
 from __future__ import annotations
 
+import copyreg
 import signal
 from collections.abc import Iterable
 
@@ -21,18 +22,10 @@ class LeashError(Exception):
     def __reduce__(self) -> tuple[object, ...]:
         # Worker processes pickle their errors. By default, unpickling calls `__init__` with the sentence instead of the
         # facts, fails, and takes the whole pool down.
-        return _restore_error, (type(self), self.args, self.__dict__)
-
-
-def _restore_error(kind: type[LeashError], args: tuple[object, ...], facts: dict[str, object]) -> LeashError:
-    error = kind.__new__(kind, *args)
-    error.__dict__.update(facts)
-    return error
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 class MissingCompletionsError(LeashError):
-    """A stage must read completions that are not on disk."""
-
     def __init__(self, model: str, dataset: str) -> None:
         self.model, self.dataset = model, dataset
         super().__init__(
@@ -42,8 +35,6 @@ class MissingCompletionsError(LeashError):
 
 
 class MissingVerdictsError(LeashError):
-    """A stage must count verdicts that are not on disk."""
-
     def __init__(self, model: str, dataset: str) -> None:
         self.model, self.dataset = model, dataset
         super().__init__(
@@ -70,8 +61,6 @@ class UnknownNameError(LeashError):
 
 
 class UnsupportedDtypeError(LeashError):
-    """The engine cannot load a model in the dtype of params.yaml."""
-
     def __init__(self, model: str, dtype: str) -> None:
         self.model, self.dtype = model, dtype
         super().__init__(f"`models.{model}.dtype` is {dtype}, which vLLM does not have. Set it to float32 or bfloat16.")

@@ -8,17 +8,26 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from leash.dvc_remote import STAGES_BY_LEVEL, run_dvc_transfer
 from leash.errors import LeashError, Terminated, first_line
 from leash.params import groups, loading
 
+# The stages of dvc.yaml whose outputs `leash push` and `leash pull` transfer. Parameters, the numbers of the report and
+# the embedded weights are in git.
+STAGES_BY_LEVEL: dict[str, tuple[str, ...]] = {
+    "everything": (),  # DVC transfers all stages if none is named; most of it is completions
+    # What every metric is computed from, at any epsilon and any k that was drawn: megabytes.
+    "verdicts": ("fetch", "verify", "mass", "categorize", "perplexity", "entropy", "report"),
+    "report": ("report",),
+}
 FILE_TYPE = click.Path(path_type=Path)
 PARAMS_OPTION = click.option(
     "--params", "file", type=FILE_TYPE, default=Path("params.yaml"), show_default=True, help="The parameter file."
@@ -400,6 +409,12 @@ def query(sql: str, file: Path) -> None:
         raise LeashError(f"DuckDB says: {first_line(error)}.") from None
 
 
+def _run_dvc_transfer(direction: str, level: str, remote: str | None) -> None:
+    command = [direction, *(("-r", remote) if remote else ()), *STAGES_BY_LEVEL[level]]
+    click.echo(shlex.join(["dvc", *command]), err=True)
+    sys.exit(subprocess.run([sys.executable, "-m", "dvc", *command], check=False).returncode)
+
+
 @main.command()
 @LEVEL_ARGUMENT
 @REMOTE_OPTION
@@ -408,7 +423,7 @@ def push(level: str, remote: str | None) -> None:
 
     LEVEL: everything, verdicts (enough for every metric), or report.
     """
-    sys.exit(run_dvc_transfer("push", level, remote))
+    _run_dvc_transfer("push", level, remote)
 
 
 @main.command()
@@ -419,7 +434,7 @@ def pull(level: str, remote: str | None) -> None:
 
     LEVEL: everything, verdicts (enough for every metric), or report.
     """
-    sys.exit(run_dvc_transfer("pull", level, remote))
+    _run_dvc_transfer("pull", level, remote)
 
 
 @main.command()

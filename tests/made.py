@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from leash import tables
+from leash.counting.counts import build_plan, open_tallies
 from leash.params.groups import Params
 from leash.statistics import seeds
 from stages.categorize import stage as categorize
@@ -115,3 +116,10 @@ def reported(params: Params) -> None:
     """All stages from the verdicts on."""
     for stage in (mass, categorize, perplexity, entropy, report):
         stage.run(params)
+
+
+def compute_support(params: Params, k_at_most: int | None = None) -> pa.Table:
+    """Support of every pair on every problem, each at its own k or at a smaller common one."""
+    plan = build_plan(params, {pair: params.models_of(pair) for pair in params.run.pairs}, k_at_most)
+    with open_tallies(params, [plan]) as connection:
+        return categorize.problem_support(connection, params, plan)

@@ -18,14 +18,17 @@ from leash.params.groups import Params
 SQL_DIR = Path(__file__).parent
 
 
-def pair_plan(params: Params, k_at_most: int | None = None) -> pa.Table:
-    """The plan of every pair at its own k, or at `k_at_most` if that is smaller."""
-    return build_plan(params, {pair: params.models_of(pair) for pair in params.run.pairs}, k_at_most)
+def pair_plan(params: Params) -> pa.Table:
+    """The plan of every pair at its own k."""
+    return build_plan(params, {pair: params.models_of(pair) for pair in params.run.pairs})
 
 
 def common_k_plan(params: Params) -> pa.Table:
     """The plan of all pairs, and of every two trained models that are compared, at the k that all have."""
-    return build_plan(params, cross_pair.compared_models(params), cross_pair.common_k(params))
+    models = {pair: params.models_of(pair) for pair in params.run.pairs}
+    for name, (first, second) in cross_pair.pairs_to_compare(params).items():
+        models[name] = (params.pairs[first].rlvr, params.pairs[second].rlvr)
+    return build_plan(params, models, cross_pair.common_k(params))
 
 
 def build_plan(params: Params, pairs: Mapping[str, tuple[str, str]], k_at_most: int | None = None) -> pa.Table:

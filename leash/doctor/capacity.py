@@ -141,16 +141,20 @@ def memory_lines(model: str, parameters: float, dtype: str, workers: int, memory
 
 def estimate_parameter_count(model_weights: weights.Weights) -> float | None:
     """By the headers of the weights on disk, or else by the model's name; None if neither tells."""
-    source = model_weights.source
-    folder = Path(source)
-    if not folder.is_dir():
-        config = try_to_load_from_cache(source, "config.json", revision=model_weights.revision)
-        folder = Path(config).parent if isinstance(config, str) else folder
+    source = Path(model_weights.source)
+    folder = source if source.is_dir() else find_download(model_weights) or source
     with suppress(struct.error, ValueError, LookupError, TypeError, AttributeError):  # a damaged header
         if files := sorted(folder.glob("*.safetensors")):
             return float(sum(map(_count_file_parameters, files)))
-    sizes = [float(number) * (1e9 if unit in "bB" else 1e6) for number, unit in SIZE_IN_NAME.findall(source)]
-    return min(sizes, default=None)  # "30B-A3B" computes with 3B
+    sizes = SIZE_IN_NAME.findall(model_weights.source)
+    # The smallest: "30B-A3B" computes with 3B.
+    return min((float(number) * (1e9 if unit in "bB" else 1e6) for number, unit in sizes), default=None)
+
+
+def find_download(model_weights: weights.Weights) -> Path | None:
+    """The folder of weights that were downloaded from the hub before."""
+    config = try_to_load_from_cache(model_weights.source, "config.json", revision=model_weights.revision)
+    return Path(config).parent if isinstance(config, str) else None
 
 
 def _count_file_parameters(path: Path) -> int:

@@ -139,12 +139,6 @@ def format_resources(cores: int, memory: int, disk: int) -> str:
     return f"{pluralize(cores, 'core')}, {memory / GIB:,.0f} GiB of memory, {disk / GIB:,.0f} GiB of disk free here"
 
 
-def repository_line(remotes: Sequence[str]) -> Line:
-    """Remotes by name only: their addresses can contain passwords."""
-    shared = f"shared through {', '.join(remotes)}" if remotes else "not shared: `dvc remote add -d NAME PLACE`"
-    return Line("ok", "repository", f"DVC's, {shared}")
-
-
 def offline_lines(environment: Mapping[str, str]) -> Iterator[Line]:
     for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
         if environment.get(name, "").upper() in ("1", "ON", "YES", "TRUE"):
@@ -172,4 +166,7 @@ def _check_repository() -> Line:
     folder = Path.cwd()
     if not any((parent / ".dvc").is_dir() for parent in (folder, *folder.parents)):
         return Line("no", "repository", "not DVC's, which `dvc repro` needs: `git init && dvc init`")
-    return repository_line([remote.split()[0] for remote in list_remotes() if remote.strip()])
+    # Remotes by name only: their addresses can contain passwords.
+    remotes = [remote.split()[0] for remote in list_remotes() if remote.strip()]
+    shared = f"shared through {', '.join(remotes)}" if remotes else "not shared: `dvc remote add -d NAME PLACE`"
+    return Line("ok", "repository", f"DVC's, {shared}")

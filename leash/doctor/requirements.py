@@ -16,10 +16,11 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
-from huggingface_hub import constants, try_to_load_from_cache
+from huggingface_hub import constants
 
 from leash import dvc_state, prompts, tables, weights
 from leash.datasets import embedded, loading, source
+from leash.doctor.capacity import find_download
 from leash.doctor.lines import Line
 from leash.doctor.machine import installed_version, vllm_build
 from leash.engines import selection
@@ -37,14 +38,6 @@ KEY_REQUIRED_HOST = "api.openai.com"  # other servers may need no key
 HUB_TIMEOUT_S = 5.0
 
 Check = Callable[[], str | None]
-
-
-class UnmetRequirementError(LeashError):
-    """Something that this run needs is not on this machine. `fault` says what, `remedy` how to provide it."""
-
-    def __init__(self, fault: str, remedy: str) -> None:
-        self.fault, self.remedy = fault, remedy
-        super().__init__(f"{fault}; {remedy}.")
 
 
 def check_requirements(params: Params) -> list[Line]:
@@ -118,18 +111,13 @@ def _check_weights(params: Params, model: str) -> str:
     model_weights, path = weights.find_weights(params, model), params.models[model].path
     if path:
         return path
-    if _is_downloaded(model_weights):
+    if find_download(model_weights):
         return f"{model_weights.source}, downloaded before"
     if constants.HF_HUB_OFFLINE:
         fault = f"The weights of {model} ({model_weights.source}) were never downloaded, and HF_HUB_OFFLINE is set"
         remedy = f"unset it, or get them with `hf download {model_weights.source}` on a machine with a network"
-        raise UnmetRequirementError(fault, remedy)
+        raise LeashError(f"{fault}; {remedy}.")
     return f"{model_weights.source}, to be downloaded"
-
-
-def _is_downloaded(model_weights: weights.Weights) -> bool:
-    cached = try_to_load_from_cache(model_weights.source, "config.json", revision=model_weights.revision)
-    return isinstance(cached, str)
 
 
 def _check_images(params: Params, model: str, dataset: str, engine: str) -> None:
@@ -145,7 +133,7 @@ def _check_vllm(params: Params, param: str) -> str:
         raise NotInstalledError("vLLM", install_vllm_command(gpu), f"set `{param}` to torch")
     if not (gpu or for_cpus):
         fault = f"`{param}` is vllm, but vLLM {version} is the build for GPUs and there is no GPU"
-        raise UnmetRequirementError(fault, f"set it to torch, or use {install_vllm_command(gpu=False)}")
+        raise LeashError(f"{fault}; set it to torch, or use {install_vllm_command(gpu=False)}.")
     return f"vllm {version}"
 
 
@@ -155,7 +143,7 @@ def _check_api_key(param: str, server: OpenAI | Judge) -> str:
         return f"{server.key} is set"
     if urlsplit(server.url).hostname == KEY_REQUIRED_HOST:
         fault = f"The server of `{param}.url` needs a key, but the environment variable {server.key} is not set"
-        raise UnmetRequirementError(fault, f"set it with `export {server.key}=…`")
+        raise LeashError(f"{fault}; set it with `export {server.key}=…`.")
     return f"{server.key} is not set, which your own server may not need"
 
 
@@ -233,7 +221,7 @@ def _check_hub(params: Params) -> list[Line]:
     local = [m for m in params.run.models if selection.choose_engine(params, m) not in ("openai", "import")]
     hub_weights = (weights.find_weights(params, model) for model in local if params.models[model].hub)
     datasets = (name for name in params.run.datasets if loading.is_on_hub(params.datasets[name]))
-    pending = [model_weights.name for model_weights in hub_weights if not _is_downloaded(model_weights)]
+    pending = [model_weights.name for model_weights in hub_weights if not find_download(model_weights)]
     downloads = ", ".join([*pending, *(name for name in datasets if not tables.problems_path(name).exists())])
     if not downloads or constants.HF_HUB_OFFLINE:
         return []

@@ -22,7 +22,7 @@ from leash.errors import LeashError
 from leash.importing.importer import IMPORT_ENGINE, ImportResult
 from leash.importing.survey import parse_sample_range
 from leash.ledger import Ledger
-from leash.params.yaml_file import read_yaml
+from leash.params.loading import read_yaml
 
 ParamsDict = dict[str, Any]
 

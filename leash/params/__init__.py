@@ -1,14 +1,7 @@
 """The only reader of `params.yaml`: typed, checked, and clear about what is wrong.
 
-    load(Path("params.yaml")).k("rlvr", "chain")  ->  1024
+    loading.load(Path("params.yaml")).k("rlvr", "chain")  ->  1024
 
-`groups` has the types and defaults, `checks` and `security` the rules that no single field can check, `loading` and
-`yaml_file` read the file, and `errors` has one class per kind of mistake.
+`groups` has the types and defaults, `checks` and `security` the rules that no single field can check, `loading` reads
+the file, and `errors` has one class per kind of mistake.
 """
-
-from __future__ import annotations
-
-from leash.params.groups import Code, Dataset, Judge, Model, OpenAI, Params, Sample, Train, Verify, Vllm
-from leash.params.loading import load
-
-__all__ = ["Code", "Dataset", "Judge", "Model", "OpenAI", "Params", "Sample", "Train", "Verify", "Vllm", "load"]

@@ -4,17 +4,8 @@ that is never sampled, and sampling that stops too early to decide about support
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
 
-from leash.params import security
-from leash.params.errors import (
-    BadListError,
-    BadValueError,
-    ConflictError,
-    MissingKeyError,
-    MissingSourceError,
-    ParamError,
-)
+from leash.params import errors, security
 from leash.params.groups import EMBEDDED_FAMILIES, ENGINES_WITHOUT_WEIGHTS, Params
 from leash.statistics.support import min_hits_above
 
@@ -29,45 +20,41 @@ def check(params: Params) -> None:
 
 
 def _check_names(params: Params) -> None:
-    catalogues: dict[str, tuple[list[str], dict[str, Any]]] = {
-        "models": (params.run.models, params.models),
-        "datasets": (params.run.datasets, params.datasets),
-        "pairs": (params.run.pairs, params.pairs),
-    }
-    for kind, (names, catalogue) in catalogues.items():
+    for kind in ("models", "datasets", "pairs"):
+        names: list[str] = getattr(params.run, kind)
         for name in names:
-            if name not in catalogue:
+            if name not in getattr(params, kind):
                 problem = f", which is not under `{kind}`; add it there or take it off the list"
-                raise BadListError(f"run.{kind}", name, problem)
+                raise errors.BadListError(f"run.{kind}", name, problem)
             if names.count(name) > 1:
-                raise BadListError(f"run.{kind}", name, " twice; take one off the list")
+                raise errors.BadListError(f"run.{kind}", name, " twice; take one off the list")
     for pair in params.run.pairs:
         for model in params.models_of(pair):
             if model not in params.run.models:
                 problem = ", which is not in `run.models`; add it there or drop the pair"
-                raise BadListError(f"pairs.{pair}", model, problem)
+                raise errors.BadListError(f"pairs.{pair}", model, problem)
 
 
 def _check_sources(params: Params) -> None:
     for name, model in params.models.items():
         needs_source = params.engine(name) not in ENGINES_WITHOUT_WEIGHTS
         if (model.path and model.hub) or (needs_source and not (model.path or model.hub)):
-            raise MissingSourceError(
+            raise errors.MissingSourceError(
                 f"models.{name}", "needs one of `path` (a local folder) and `hub` (an id on the hub)."
             )
     for name, dataset in params.datasets.items():
         if name == "all":
-            raise ParamError("datasets.all", "must have another name: `all` stands for all data sets.")
+            raise errors.ParamError("datasets.all", "must have another name: `all` stands for all data sets.")
         if dataset.family in EMBEDDED_FAMILIES and (not dataset.levels or min(dataset.levels) < 2):
             expected = "a list of numbers from 2 on, since the data set is generated"
-            raise BadValueError(f"datasets.{name}.levels", str(dataset.levels), expected)
+            raise errors.BadValueError(f"datasets.{name}.levels", str(dataset.levels), expected)
         if not (dataset.family or dataset.path or dataset.hub or dataset.imported):
-            raise MissingSourceError(
+            raise errors.MissingSourceError(
                 f"datasets.{name}", "needs a `path` to a file, a `hub` id, a `family`, or to be `imported`."
             )
         if dataset.hub and not (dataset.family or dataset.path or dataset.files):
             remedy = f"name the files of {dataset.hub} to read by a pattern such as data/test-*.parquet"
-            raise MissingKeyError(f"datasets.{name}.files", remedy)
+            raise errors.MissingKeyError(f"datasets.{name}.files", remedy)
 
 
 def _check_budgets(params: Params) -> None:
@@ -76,9 +63,9 @@ def _check_budgets(params: Params) -> None:
         sampled = params.samples_per_problem(dataset)
         if k != "all" and k > sampled:
             reason = f"each problem of {dataset} has only {sampled} samples; lower it, or raise `sample.k`"
-            raise ConflictError("categorize.k", k, sampled, reason)
+            raise errors.ConflictError("categorize.k", k, sampled, reason)
     if not params.sample.max_tokens and (drawn := [m for m in params.run.models if params.engine(m) != "import"]):
-        raise MissingKeyError(
+        raise errors.MissingKeyError(
             "sample.max_tokens",
             f"set it to the most tokens that a completion of {drawn[0]} may have (only models with `engine: import` "
             f"do without)",
@@ -91,7 +78,7 @@ def _check_budgets(params: Params) -> None:
         k = params.pair_k(pair, dataset)
         epsilon = params.epsilon(k)
         if hits < (needed := min_hits_above(epsilon, k)):
-            raise ConflictError(
+            raise errors.ConflictError(
                 "sample.stop_after",
                 hits,
                 needed,

@@ -60,8 +60,6 @@ class BadValueError(ParamError):
 
 
 class BadNameError(ParamError):
-    """A name of a model, data set or pair that could not be a folder's name."""
-
     def __init__(self, key: str, name: str) -> None:
         self.name = name
         super().__init__(
@@ -91,32 +89,7 @@ class ConflictError(ParamError):
         super().__init__(key, f"is {value}, but {reason}.")
 
 
-class UnsafeValueError(ParamError):
-    """A path, pattern or hub id that leads to files which the reader of params.yaml would not expect."""
-
-    def __init__(self, key: str, value: str, problem: str) -> None:
-        self.value = value
-        super().__init__(key, f"is {value}, {problem}.")
-
-
-class ExposedKeyError(ParamError):
-    """An API key or password in the file itself."""
-
-
 class NotInParamsError(LeashError):
-    """A command names a model or data set that is not in params.yaml."""
-
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         self.kind, self.name, self.known = kind, name, tuple(known)
         super().__init__(f"There is no {kind} {name} in params.yaml; its {kind}s are {', '.join(self.known)}.")
-
-
-class UnlistedGraderError(LeashError):
-    """A problems table names a grader function that params.yaml does not name."""
-
-    def __init__(self, dataset: str, grader: str) -> None:
-        self.dataset, self.grader = dataset, grader
-        super().__init__(
-            f"The problems of {dataset} are graded by {grader}, a function that params.yaml does not name; if it is "
-            f"yours or you have read it, set `datasets.{dataset}.grader` to {grader}."
-        )

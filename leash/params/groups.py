@@ -29,7 +29,6 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 IsoDate = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")]
 EnvironmentName = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$")]
 Domain = Literal["math", "non-math"]
-Unit = Literal["problem", "answer", "completion"]
 EngineName = Literal["auto", "torch", "vllm", "openai", "import"]
 ScorerName = Literal["torch", "vllm"]
 EMBEDDED_FAMILIES = ("chain", "make")  # the embedded models are trained on these
@@ -196,7 +195,7 @@ class Sample(Group):
     the data sets have a `k`. `stop_after` ends a problem at that many hits, but not before it has `floor` samples."""
 
     k: Positive | None = None
-    temperature: Annotated[float, Field(ge=0)] = 1.0
+    temperature: NotNegative = 1.0
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
     max_tokens: Positive | None = None
     seed: int = 0
@@ -248,7 +247,7 @@ class Categorize(Group):
     k: Positive | Literal["all"] = "all"
     epsilon: Share | Literal["auto"] = 0.0
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
-    units: list[Unit] = ["problem", "answer"]
+    units: list[Literal["problem", "answer", "completion"]] = ["problem", "answer"]
     # The limit stops runs that take hours: more resamples no longer change an interval.
     bootstrap: Annotated[int, Field(gt=0, le=100_000)] = 1000
     seed: int = 0
@@ -319,9 +318,8 @@ class Params(Group):
         """The k of a data set, before any model limits it."""
         k = self.datasets[dataset].k or self.sample.k
         if k is None:
-            raise MissingKeyError(
-                "sample.k", f"set it, or `datasets.{dataset}.k`, to the number of samples per problem"
-            )
+            remedy = f"set it, or `datasets.{dataset}.k`, to the number of samples per problem"
+            raise MissingKeyError("sample.k", remedy)
         return k
 
     def k(self, model: str, dataset: str) -> int:

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlsplit
 
-from leash.params.errors import KEY_VARIABLE_ADVICE, ExposedKeyError, ParamError, UnlistedGraderError, UnsafeValueError
+from leash.errors import LeashError
+from leash.params.errors import KEY_VARIABLE_ADVICE, ParamError
 
 if TYPE_CHECKING:
     from leash.params.groups import Judge, OpenAI, Params
@@ -44,41 +45,37 @@ def refuse_unlisted_graders(params: Params, dataset: str, graders: Iterable[str]
     listed = {each.grader for each in params.datasets.values()}
     for grader in sorted(set(graders)):
         if ":" in grader and grader not in listed:
-            raise UnlistedGraderError(dataset, grader)
+            raise LeashError(
+                f"The problems of {dataset} are graded by {grader}, a function that params.yaml does not name; if it "
+                f"is yours or you have read it, set `datasets.{dataset}.grader` to {grader}."
+            )
 
 
-def complaints(params: Params) -> list[ParamError]:
+def complaints(params: Params) -> Iterator[ParamError]:
     """Everything in the parameters that is not safe."""
-    return [*_unsafe_values(params), *_exposed_keys(params)]
-
-
-def _unsafe_values(params: Params) -> Iterable[ParamError]:
     sources = {f"models.{name}": (model.path, model.hub) for name, model in params.models.items()}
     sources |= {f"datasets.{name}": (dataset.path, dataset.hub) for name, dataset in params.datasets.items()}
     paths = {f"{key}.path": path for key, (path, _) in sources.items()}
     paths |= {"perplexity.traces": params.perplexity.traces, "verify.judge.prompt": params.verify.judge.prompt}
     for key, path in paths.items():
         if path and is_escaping_path(path):
-            problem = "which leads out of the project's folder; move the file or folder into it, or write the full path"
-            yield UnsafeValueError(key, path, problem)
+            remedy = "move the file or folder into it, or write the full path"
+            yield ParamError(key, f"is {path}, which leads out of the project's folder; {remedy}.")
     for key, (_, hub) in sources.items():
         # transformers and datasets look for a folder of the id's name before they look on the hub.
         if hub and any(not part or part[0] in ".~" for part in hub.split("/")):
-            problem = f"which is no id on the hub (owner/name); a folder is named by `{key}.path`"
-            yield UnsafeValueError(f"{key}.hub", hub, problem)
+            remedy = f"a folder is named by `{key}.path`"
+            yield ParamError(f"{key}.hub", f"is {hub}, which is no id on the hub (owner/name); {remedy}.")
     for name, dataset in params.datasets.items():
         if dataset.files and (os.path.isabs(dataset.files) or ".." in Path(dataset.files).parts):
-            problem = "which leads out of the data set's folder; name files in it"
-            yield UnsafeValueError(f"datasets.{name}.files", dataset.files, problem)
-
-
-def _exposed_keys(params: Params) -> Iterable[ParamError]:
+            problem = f"is {dataset.files}, which leads out of the data set's folder; name files in it."
+            yield ParamError(f"datasets.{name}.files", problem)
     servers: dict[str, OpenAI | Judge] = {"sample.openai": params.sample.openai, "verify.judge": params.verify.judge}
     for group, server in servers.items():
         if API_KEY_PATTERN.fullmatch(server.key):
-            yield ExposedKeyError(f"{group}.key", KEY_VARIABLE_ADVICE)
+            yield ParamError(f"{group}.key", KEY_VARIABLE_ADVICE)
         if _has_secret(server.url):
-            yield ExposedKeyError(
+            yield ParamError(
                 f"{group}.url",
                 f"has a password or a key in it, which would end up in dvc.lock and in the report; remove it and put "
                 f"it into the environment variable that `{group}.key` names.",

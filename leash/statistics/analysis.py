@@ -25,7 +25,7 @@ from leash.statistics.categories import (
     has_more_than_k,
     support_probability,
 )
-from leash.statistics.counts import ROLES, Counts
+from leash.statistics.counts import Counts
 from leash.statistics.decision import decide
 from leash.statistics.noise import split_half_categories
 from leash.statistics.odds_ratio import fit_tilt
@@ -54,6 +54,7 @@ def analyze_counts(counts: Counts, settings: AnalysisSettings, tested: Mapping[s
     if tested is None:
         tested = categorize_problems(counts, settings.confidence).count_tested(np.ones(len(counts), dtype=bool))
     categories = category_counts(group, "chosen")
+    more_than_k = bool(has_more_than_k(counts).any())
     analysis = {
         "problems": len(counts),
         "uncategorized": int((~classify_counts(counts).known).sum()),
@@ -61,7 +62,7 @@ def analyze_counts(counts: Counts, settings: AnalysisSettings, tested: Mapping[s
         "epsilon": value_or_range(counts.epsilon),
         "confidence": settings.confidence,
         "resamples": settings.resamples,
-        "counting": "expected" if bool(has_more_than_k(counts).any()) else "observed",
+        "counting": "expected" if more_than_k else "observed",
         "categories": categories,
         **{name: group.values["chosen"][name] for name in RATIO_NAMES},
         "any_hit": {"categories": category_counts(group, "any"), **group.values["any"]},
@@ -70,7 +71,8 @@ def analyze_counts(counts: Counts, settings: AnalysisSettings, tested: Mapping[s
         "mcnemar": {**{x: categories[x] for x in "ES"}, "p_value": mcnemar_p_value(categories["E"], categories["S"])},
         "noise_floor": estimate_noise_floor(group),
         **{name: group.values[name] for name in COPIED_AGGREGATES},
-        "first_k": first_k_hit_rate(group),
+        # The paper's plain hit rate of the first k samples: unknown if there are more, since counts hide their order.
+        "first_k": None if more_than_k else {"k": value_or_range(counts.k), **group.values["first"]},
         "by_epsilon": categories_by_epsilon(group),
         "tilt": summarize_tilt(group),
         "extrapolation": extrapolate_pass_at_k(group),
@@ -143,13 +145,6 @@ def estimate_noise_floor(group: ProblemGroup) -> JsonDict:
     }
 
 
-def first_k_hit_rate(group: ProblemGroup) -> JsonDict | None:
-    """The paper's plain hit rate of the first k samples; None if there are more, since counts hide their order."""
-    if has_more_than_k(group.counts).any():
-        return None
-    return {"k": value_or_range(group.counts.k), **group.values["first"]}
-
-
 def distinct_epsilons(k: int) -> list[float]:
     """The epsilons of the grid that k samples tell from 0. With k = 1 a share is 0 or 1: every epsilon below 1 gives
     what 0 gives."""
@@ -215,25 +210,23 @@ def _problem_keys(counts: Counts) -> list[JsonDict]:
 def extrapolate_pass_at_k(group: ProblemGroup) -> JsonDict | None:
     """pass@k beyond k for each model, with its check. None if the first samples are unknown, or if k is below 8: the
     check fits the first eighth of the samples, which is then empty."""
-    if any(n is None or not n.any() for n in (group.counts.n_base_first, group.counts.n_rlvr_first)):
+    counts, most = group.counts, int(group.counts.k.max())
+    if any(n is None or not n.any() for n in (counts.n_base_first, counts.n_rlvr_first)):
         return None
-    return {role: _extrapolate_model(group, role) for role in ROLES}
-
-
-def _extrapolate_model(group: ProblemGroup, role: str) -> JsonDict:
-    counts, model = group.counts, group.models[role]
-    early = extrapolation.fit_mass_distribution(getattr(counts, f"n_{role}_first"), getattr(counts, f"c_{role}_first"))
-    seen = support_probability(model, counts.k, np.zeros(len(counts)))
-    predicted = float(early.pass_at(counts.k).mean())
-    observed = group.estimate(seen.mean(), group.weights.problems @ seen / group.weights.problems.sum(axis=1))
-    holds = bool(observed["low"] <= predicted <= observed["high"])
-    masses = extrapolation.fit_mass_distribution(model.n, model.c)
-    most = int(counts.k.max())
-    return {
-        "check": {"at": value_or_range(counts.k), "predicted": predicted, "observed": observed, "holds": holds},
-        "masses": dataclasses.asdict(masses) if holds else None,
-        "pass_at_k": {k: float(masses.pass_at(k)) for k in (2 * most, 4 * most, 8 * most)} if holds else None,
-    }
+    extrapolated: JsonDict = {}
+    for role, model in group.models.items():
+        n_first, c_first = (getattr(counts, f"{name}_{role}_first") for name in ("n", "c"))
+        predicted = float(extrapolation.fit_mass_distribution(n_first, c_first).pass_at(counts.k).mean())
+        seen = support_probability(model, counts.k, np.zeros(len(counts)))
+        observed = group.estimate(seen.mean(), group.weights.problems @ seen / group.weights.problems.sum(axis=1))
+        holds = bool(observed["low"] <= predicted <= observed["high"])
+        masses = extrapolation.fit_mass_distribution(model.n, model.c)
+        extrapolated[role] = {
+            "check": {"at": value_or_range(counts.k), "predicted": predicted, "observed": observed, "holds": holds},
+            "masses": dataclasses.asdict(masses) if holds else None,
+            "pass_at_k": {k: float(masses.pass_at(k)) for k in (2 * most, 4 * most, 8 * most)} if holds else None,
+        }
+    return extrapolated
 
 
 def to_jsonable(value: Any) -> Any:

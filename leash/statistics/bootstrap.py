@@ -44,7 +44,9 @@ class ProblemGroup:
     def __init__(self, counts: Counts, settings: AnalysisSettings) -> None:
         self.counts, self.settings = counts, settings
         self.models = {role: counts.samples(role) for role in ROLES}
-        self.spec = ContributionSpec(counts.k, counts.epsilon, max_budgets(counts), budget_grid(max_budgets(counts)))
+        # The largest k of each problem's pass@k: its own k, or more if both models have more samples.
+        reach = np.maximum(counts.k, np.minimum(counts.n_base, counts.n_rlvr))
+        self.spec = ContributionSpec(counts.k, counts.epsilon, reach, budget_grid(reach))
         self.layout = ColumnLayout(self.spec.budgets, self.spec.widths)
         self.weights = settings.drawn(len(counts))
         own = [model_contributions(self.models[role], self.spec) for role in ROLES]
@@ -107,11 +109,6 @@ def describe_categories(shares: CategoryShares, weights: BootstrapWeights, confi
     return {**dict(zip("PESO", sums.tolist(), strict=True)), **ratios}
 
 
-def max_budgets(counts: Counts) -> IntArray:
-    """The largest k of each problem's pass@k: its own k, or more if both models have more samples."""
-    return np.maximum(counts.k, np.minimum(counts.n_base, counts.n_rlvr))
-
-
 def budget_grid(reaches: IntArray) -> tuple[int, ...]:
     """Powers of two up to the largest of these numbers, and that number itself."""
     most = int(reaches.max(initial=1))
@@ -129,7 +126,6 @@ def resample_sums(columns: FloatArray, drawn: BootstrapWeights, layout: ColumnLa
 
 
 def estimate_aggregates(group: ProblemGroup) -> JsonDict:
-    """Every aggregate with its intervals."""
     size = np.array(float(len(group.counts)))
     values = compute_aggregates(group.sums, size, group)
     draws = compute_aggregates(group.drawn, group.weights.size, group)

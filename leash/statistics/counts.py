@@ -55,14 +55,10 @@ class Counts:
         return cls(**columns)
 
     def samples(self, role: str) -> SampleCounts:
-        """The samples of one model."""
         return SampleCounts(*(getattr(self, f"{name}_{role}") for name in ("n", "c", "ended")))
 
     def where(self, mask: BoolArray) -> Counts:
-        """The problems that a mask selects."""
-        columns = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        selected: dict[str, Any] = {name: values[mask] for name, values in columns.items() if values is not None}
-        return Counts(**selected)
+        return Counts(**{name: values[mask] for name, values in vars(self).items() if values is not None})
 
     def __len__(self) -> int:
         return len(self.problem_id)

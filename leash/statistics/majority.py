@@ -9,7 +9,6 @@ if k is the number of samples.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -21,17 +20,11 @@ MAJORITY_RESAMPLES = 100
 NEGLIGIBLE_NEG_LOG_PROB = 20.0
 
 
-def maj_at_k_curve(
-    times: IntArray, correct: BoolArray, blank: int, budgets: Sequence[int], resamples: int, drawn: np.random.Generator
-) -> list[float]:
-    """maj@k for every budget; NaN if there are fewer samples."""
-    return [maj_at_k(times, correct, blank, k, resamples, drawn) for k in budgets]
-
-
 def maj_at_k(
     times: IntArray, correct: BoolArray, blank: int, k: int, resamples: int, drawn: np.random.Generator
 ) -> float:
-    """`times`: how often each answer was given, the most frequent first; `blank`: samples without one."""
+    """`times`: how often each answer was given, the most frequent first; `blank`: samples without one. NaN if there are
+    fewer than k samples."""
     n = int(times.sum()) + blank
     if k > n:
         return float("nan")

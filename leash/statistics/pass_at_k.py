@@ -4,7 +4,7 @@ With one hit this is the unbiased estimator of pass@k, with τk hits that of G-P
 expected support. After an early stop it is the share of sequences with those hits among all sequences that would have
 ended where this one did, which keeps it unbiased.
 
-    hit_probability(SampleCounts.fixed(n=[4], c=[1]), k=2)  ->  [0.5]
+    hit_probability(SampleCounts(n=array([4]), c=array([1]), ended=array(["k"])), k=2)  ->  [0.5]
 """
 
 from __future__ import annotations
@@ -31,12 +31,6 @@ class SampleCounts:
     n: IntArray
     c: IntArray
     ended: ObjectArray
-
-    @classmethod
-    def fixed(cls, n: ArrayLike, c: ArrayLike) -> SampleCounts:
-        """Samples whose number n was fixed before sampling."""
-        n, c = np.broadcast_arrays(np.asarray(n, dtype=np.int64), np.asarray(c, dtype=np.int64))
-        return cls(n, c, np.full(n.shape, "k", dtype=object))
 
     @property
     def early(self) -> BoolArray:

@@ -103,7 +103,6 @@ def bootstrap_interval(value: FloatArray, draws: FloatArray, confidence: float) 
 
 
 def estimate_from_draws(value: float, draws: FloatArray, confidence: float) -> Estimate:
-    """A number with the interval of its draws."""
     low, high = bootstrap_interval(np.asarray(value), draws, confidence)
     return Estimate(value, float(low), float(high))
 

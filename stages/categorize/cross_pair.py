@@ -8,7 +8,6 @@ models are compared by the same statistics as a base and its trained model.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -31,24 +30,14 @@ from leash.cross_pair import (
 from leash.params.groups import Params
 from leash.statistics.analysis import analyze_counts
 from leash.statistics.counts import ROLES, Counts
-from leash.statistics.resampling import AnalysisSettings
 from stages.categorize.group_analysis import AnalysesByPair
 
 
 def write_cross_pair_tables(params: Params, support: pa.Table, analyses: AnalysesByPair) -> None:
     """Write both tables from the support of all compared models at `common_k`. `analyses` are those at each pair's own
     k, which are used again if that is the common one."""
-    k = common_k(params)
-    trajectory = tables.table_from_rows(list(_trajectory_rows(params, support, k, analyses)), trajectory_schema(k))
-    tables.write(TRAJECTORY_PATH, trajectory, trajectory.schema)
-    rows = []
-    for name, (first, second) in pairs_to_compare(params).items():
-        counts = Counts.from_table(support.filter(pc.equal(support["pair"], name)))
-        rows.append({"first": first, "second": second, "k": k, **_paired_values(counts, k, settings_of(params))})
-    tables.write(PAIRED_PATH, tables.table_from_rows(rows, PAIRED_SCHEMA), PAIRED_SCHEMA)
-
-
-def _trajectory_rows(params: Params, support: pa.Table, k: int, analyses: AnalysesByPair) -> Iterator[dict[str, Any]]:
+    k, settings = common_k(params), settings_of(params)
+    trajectory: list[dict[str, Any]] = []
     for pair in order_pairs(params):
         rows = support.filter(pc.equal(support["pair"], pair))
         counts = Counts.from_table(rows)
@@ -58,25 +47,19 @@ def _trajectory_rows(params: Params, support: pa.Table, k: int, analyses: Analys
                 continue
             analysis = analyses[pair][group]
             if analysis["k"] != k:
-                analysis = analyze_counts(counts.where(mask), settings_of(params))
+                analysis = analyze_counts(counts.where(mask), settings)
             curves = {f"{role}_pass@{at}": analysis["pass_at_k"][role][at] for at in (1, k) for role in ROLES}
-            yield {
-                **about,
-                **{"dataset": group, "problems": analysis["problems"]},
-                **estimate_columns(curves),
-                **analysis["categories"],
-                **ratio_floor_columns(analysis),
-            }
+            values = {**estimate_columns(curves), **analysis["categories"], **ratio_floor_columns(analysis)}
+            trajectory.append({**about, "dataset": group, "problems": analysis["problems"], **values})
+    schema = trajectory_schema(k)
+    tables.write(TRAJECTORY_PATH, tables.table_from_rows(trajectory, schema), schema)
 
-
-def _paired_values(counts: Counts, k: int, settings: AnalysisSettings) -> dict[str, Any]:
-    """What two trained models support, and how their pass@1 and pass@k differ, problem by problem."""
-    analysis = analyze_counts(counts, settings)
-    # The first model takes the role of the base: P, E, S, O are both, only the second, only the first, neither.
-    names = ("both", "second_only", "first_only", "neither")
-    differences = {"pass@1_difference": analysis["difference"][1], "pass@k_difference": analysis["difference"][k]}
-    return {
-        **dict(zip(names, analysis["categories"].values(), strict=True)),
-        "p_value": analysis["mcnemar"]["p_value"],
-        **estimate_columns(differences),
-    }
+    paired: list[dict[str, Any]] = []
+    for name, (first, second) in pairs_to_compare(params).items():
+        analysis = analyze_counts(Counts.from_table(support.filter(pc.equal(support["pair"], name))), settings)
+        # The first model takes the role of the base: P, E, S, O are both, only the second, only the first, neither.
+        categories = zip(("both", "second_only", "first_only", "neither"), analysis["categories"].values(), strict=True)
+        differences = {"pass@1_difference": analysis["difference"][1], "pass@k_difference": analysis["difference"][k]}
+        values = {**dict(categories), "p_value": analysis["mcnemar"]["p_value"], **estimate_columns(differences)}
+        paired.append({"first": first, "second": second, "k": k, **values})
+    tables.write(PAIRED_PATH, tables.table_from_rows(paired, PAIRED_SCHEMA), PAIRED_SCHEMA)

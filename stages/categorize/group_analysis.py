@@ -7,7 +7,7 @@ samples or their answers: the plain hit rate of the first k, maj@k, and the hits
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from leash.counting.settings import settings_of
 from leash.params.groups import Params
 from leash.statistics import majority, seeds
 from leash.statistics.analysis import analyze_counts, to_jsonable
-from leash.statistics.arrays import BoolArray, FloatArray, IntArray, is_none
+from leash.statistics.arrays import FloatArray, is_none
 from leash.statistics.bootstrap import budget_grid
 from leash.statistics.categories import categorize_problems
 from leash.statistics.counts import ROLES, Counts
@@ -36,7 +36,6 @@ AnalysesByPair = Mapping[str, Mapping[str, Mapping[str, Any]]]
 
 
 def write_analyses(params: Params, support: pa.Table, majorities: MajorityCurves) -> AnalysesByPair:
-    """Write the analyses of every pair, and return them."""
     analyses = {}
     for pair in params.run.pairs:
         rows = support.filter(pc.equal(support["pair"], pair))
@@ -48,7 +47,6 @@ def write_analyses(params: Params, support: pa.Table, majorities: MajorityCurves
 def analyze_groups(
     rows: pa.Table, settings: AnalysisSettings, models: tuple[str, str], majorities: MajorityCurves
 ) -> dict[str, dict[str, Any]]:
-    """The analysis of each group of one pair."""
     counts = Counts.from_table(rows)
     # All problems of the pair are one family of tests; a group counts its own part of it.
     categories = categorize_problems(counts, settings.confidence)
@@ -115,18 +113,8 @@ def compute_majorities(connection: duckdb.DuckDBPyConnection, plan: pa.Table, se
     connection.register("plan", plan)
     votes = database.query(connection, SQL_DIR / "ballots.sql")
     curves: dict[tuple[str, str, int], dict[str, list[float]]] = {}
-    for (model, dataset, k, problem), times, correct, blank in _iterate_ballots(votes):
-        random = seeds.stream("categorize", seed, "majority", model, dataset, k, problem)
-        budgets = budget_grid(np.array([k]))
-        curve = majority.maj_at_k_curve(times, correct, blank, budgets, majority.MAJORITY_RESAMPLES, random)
-        curves.setdefault((model, dataset, k), {})[problem] = curve
-    return curves
-
-
-def _iterate_ballots(votes: pa.Table) -> Iterator[tuple[tuple[str, str, int, str], IntArray, BoolArray, int]]:
-    """Each problem's votes: how often each answer was given, whether it is correct, and how many samples have none."""
     if votes.num_rows == 0:
-        return
+        return curves
     names = ("model", "dataset", "problem_id", "k")
     # Rows of one problem are adjacent: a problem starts where any of its key columns changes.
     codes = [votes[name].combine_chunks().dictionary_encode().indices.to_numpy() for name in names]
@@ -134,10 +122,17 @@ def _iterate_ballots(votes: pa.Table) -> Iterator[tuple[tuple[str, str, int, str
     times, voting, correct = (votes[name].to_numpy() for name in ("times", "votes", "correct"))
     heads = zip(*(votes[name].take(pa.array(starts)).to_pylist() for name in names), strict=True)
     for (model, dataset, problem, k), begin, end in zip(heads, starts, [*starts[1:], votes.num_rows], strict=True):
+        # The answers of this problem, which vote, and the samples without one, which do not.
         rows = slice(begin, end)
         votes_cast = voting[rows]
+        answers, right = times[rows][votes_cast], correct[rows][votes_cast]
         blank = int(times[rows][~votes_cast].sum())
-        yield (model, dataset, k, problem), times[rows][votes_cast], correct[rows][votes_cast], blank
+        random = seeds.stream("categorize", seed, "majority", model, dataset, k, problem)
+        curves.setdefault((model, dataset, k), {})[problem] = [
+            majority.maj_at_k(answers, right, blank, budget, majority.MAJORITY_RESAMPLES, random)
+            for budget in budget_grid(np.array([k]))
+        ]
+    return curves
 
 
 def summarize_guess_floor(rows: pa.Table, role: str) -> dict[str, Any]:

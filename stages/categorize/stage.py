@@ -15,6 +15,8 @@ stays unbiased, intervals stay exact, and what cannot be estimated is null.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +40,9 @@ SQL_DIR = Path(__file__).parent
 
 def run(params: Params) -> list[str]:
     """Write the support tables and the analyses of every pair; return a sentence on each thing that has no category."""
-    for model in params.run.models:
-        for dataset in params.run.datasets:
-            if not tables.shards(tables.verdicts_folder(model, dataset)):
-                raise MissingVerdictsError(model, dataset)
+    for model, dataset in product(params.run.models, params.run.datasets):
+        if not tables.shards(tables.verdicts_folder(model, dataset)):
+            raise MissingVerdictsError(model, dataset)
     own_k, common_k = pair_plan(params), common_k_plan(params)
     with open_tallies(params, [own_k, common_k]) as connection:
         # The other units read the table `counts` that problem_support leaves in the connection.
@@ -55,14 +56,7 @@ def run(params: Params) -> list[str]:
             params, support, group_analysis.compute_majorities(connection, own_k, params.categorize.seed)
         )
         cross_pair.write_cross_pair_tables(params, problem_support(connection, params, common_k), analyses)
-    return _describe_short_problems(support) + _describe_missing_masses(params, units.get("completion"))
-
-
-def compute_support(params: Params, k_at_most: int | None = None) -> pa.Table:
-    """Support of every pair on every problem, each at its own k or at a smaller common one."""
-    plan = pair_plan(params, k_at_most)
-    with open_tallies(params, [plan]) as connection:
-        return problem_support(connection, params, plan)
+    return list(_describe_uncategorized(params, support, units.get("completion")))
 
 
 def problem_support(connection: duckdb.DuckDBPyConnection, params: Params, plan: pa.Table) -> pa.Table:
@@ -116,23 +110,18 @@ def is_explained_by_guessing(n: IntArray, c: IntArray, guess: FloatArray, confid
     return pa.array(stats.binom.sf(c - 1, n, np.where(unknown, 0.0, guess)) > 1 - confidence, mask=unknown)
 
 
-def _describe_short_problems(support: pa.Table) -> list[str]:
-    return [
-        f"{row['pair']} on {row['dataset']}: problem {row['problem_id']} has fewer than k = {row['k']} samples and is "
-        f"not categorized."
-        for row in support.filter(pc.is_null(support["category"])).to_pylist()
-    ]
-
-
-def _describe_missing_masses(params: Params, completions: pa.Table | None) -> list[str]:
-    # None: the run does not count completions.
-    if completions is None:
-        return []
+def _describe_uncategorized(params: Params, support: pa.Table, completions: pa.Table | None) -> Iterator[str]:
+    for row in support.filter(pc.is_null(support["category"])).to_pylist():
+        yield (
+            f"{row['pair']} on {row['dataset']}: problem {row['problem_id']} has fewer than k = {row['k']} samples and "
+            f"is not categorized."
+        )
+    if completions is None:  # the run does not count them
+        return
     present = set(zip(completions["pair"].to_pylist(), completions["dataset"].to_pylist(), strict=True))
-    return [
-        f"{pair} on {dataset}: there are no exact masses of its correct completions, so they are not categorized; "
-        f"`leash mass` makes them, or says why it can't."
-        for pair in params.run.pairs
-        for dataset in params.run.datasets
-        if (pair, dataset) not in present
-    ]
+    for pair, dataset in product(params.run.pairs, params.run.datasets):
+        if (pair, dataset) not in present:
+            yield (
+                f"{pair} on {dataset}: there are no exact masses of its correct completions, so they are not "
+                f"categorized; `leash mass` makes them, or says why it can't."
+            )

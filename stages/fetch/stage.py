@@ -23,7 +23,6 @@ from leash.params.groups import Params
 
 
 def run(params: Params, name: str) -> FetchResult:
-    """Write the problems table of a data set."""
     fetched = load_problems(params, name)
     table = tables.table_from_rows(fetched.rows, tables.PROBLEMS_SCHEMA)
     if not fetched.stored:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,15 +25,13 @@ import click
 from leash import atomic_io, tables
 from leash.errors import LeashError
 from leash.grading.graders import registry
-from leash.params.groups import ENGINES_WITHOUT_WEIGHTS, Dataset, Params
+from leash.params.groups import ENGINES_WITHOUT_WEIGHTS, Params
 
 PARAMS_DIR = Path("data/params")
 INPUTS_DIR = Path("data/inputs")
 
 
 class MissingInputError(LeashError):
-    """params.yaml names a file or folder that does not exist."""
-
     def __init__(self, key: str, path: str) -> None:
         self.key, self.path = key, path
         super().__init__(f"`{key}` is {path}, but nothing is there; put it there or correct the path.")
@@ -52,7 +50,6 @@ class Input:
 
 
 def run(params: Params) -> None:
-    """Write data/params and data/inputs."""
     inputs = list(find_inputs(params))
     for each in inputs:
         if each.path and not Path(each.path).exists():
@@ -62,8 +59,23 @@ def run(params: Params) -> None:
                 f"Note: `{each.key}` is {each.path}, but nothing is there. Its output exists: continue with `dvc repro "
                 f"--allow-missing`."
             )
-    _write_param_files(build_param_files(params))
-    _write_links(inputs)
+    files = build_param_files(params)
+    for old in set(PARAMS_DIR.rglob("*.json")) - set(files):
+        old.unlink()
+    for path, content in files.items():
+        text = json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+        # An unchanged file keeps its time stamp, so DVC need not hash it again.
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            atomic_io.write(path, text)
+    shutil.rmtree(INPUTS_DIR, ignore_errors=True)  # removes the links, never the files behind them
+    for each in inputs:
+        each.link.parent.mkdir(parents=True, exist_ok=True)
+        if each.path is None:
+            atomic_io.write(each.link, each.note + "\n")
+        elif Path(each.path).exists():
+            # A relative path gets a relative link, so that the project can be moved. data/ may itself be a link.
+            relative = os.path.relpath(os.path.realpath(each.path), os.path.realpath(each.link.parent))
+            each.link.symlink_to(each.path if Path(each.path).is_absolute() else relative)
 
 
 def build_param_files(params: Params) -> dict[Path, Any]:
@@ -116,39 +128,13 @@ def find_inputs(params: Params) -> Iterator[Input]:
         dataset = params.datasets[name]
         note, fetched = dataset.hub or dataset.family or "imported", tables.problems_path(name).exists()
         yield Input(INPUTS_DIR / "datasets" / name, f"datasets.{name}.path", dataset.path, note, fetched)
-        yield from _grader_inputs(params, name, dataset)
+        # What decides its grades beside our own code: the user's grader function and the judge's prompt.
+        folder, key = INPUTS_DIR / "graders" / name, f"datasets.{name}.grader"
+        yield Input(folder / "grader.txt", key, None, dataset.grader or "the grader of its family")
+        if dataset.grader and (file := registry.custom_grader_path(dataset.grader)):
+            yield Input(folder / file.name, key, str(file), "")
+        if prompt := params.verify.judge.prompt:
+            graded = all(tables.shards(tables.verdicts_folder(model, name)) for model in params.run.models)
+            yield Input(folder / "judge_prompt.txt", "verify.judge.prompt", prompt, "", graded)
     traces, scored = params.perplexity.traces, any(Path("data/perplexity").rglob("*.parquet"))
     yield Input(INPUTS_DIR / "traces", "perplexity.traces", traces, "no traces", scored)
-
-
-def _grader_inputs(params: Params, name: str, dataset: Dataset) -> Iterator[Input]:
-    """What decides a data set's grades beside our own code: the user's grader function and the judge's prompt."""
-    folder, key = INPUTS_DIR / "graders" / name, f"datasets.{name}.grader"
-    yield Input(folder / "grader.txt", key, None, dataset.grader or "the grader of its family")
-    if dataset.grader and (file := registry.custom_grader_path(dataset.grader)):
-        yield Input(folder / file.name, key, str(file), "")
-    if prompt := params.verify.judge.prompt:
-        graded = all(tables.shards(tables.verdicts_folder(model, name)) for model in params.run.models)
-        yield Input(folder / "judge_prompt.txt", "verify.judge.prompt", prompt, "", graded)
-
-
-def _write_param_files(files: Mapping[Path, Any]) -> None:
-    for old in set(PARAMS_DIR.rglob("*.json")) - set(files):
-        old.unlink()
-    for path, content in files.items():
-        text = json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-        # An unchanged file keeps its time stamp, so DVC need not hash it again.
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            atomic_io.write(path, text)
-
-
-def _write_links(inputs: Sequence[Input]) -> None:
-    shutil.rmtree(INPUTS_DIR, ignore_errors=True)  # removes the links, never the files behind them
-    for each in inputs:
-        each.link.parent.mkdir(parents=True, exist_ok=True)
-        if each.path is None:
-            atomic_io.write(each.link, each.note + "\n")
-        elif Path(each.path).exists():
-            # A relative path gets a relative link, so that the project can be moved. data/ may itself be a link.
-            relative = os.path.relpath(os.path.realpath(each.path), os.path.realpath(each.link.parent))
-            each.link.symlink_to(each.path if Path(each.path).is_absolute() else relative)

@@ -19,7 +19,7 @@ import pyarrow as pa
 from result import tell
 
 from leash import database
-from leash.counting import metrics
+from leash.counting import counts, metrics
 from leash.params import groups, loading
 from stages.categorize import stage as categorize
 from stages.fetch import stage
@@ -108,12 +108,18 @@ def oracle_tokens(folder: Path, settings: groups.Params, model: str, h: int) -> 
     return int(tokens)
 
 
+def compute_support(params: groups.Params) -> pa.Table:
+    plan = counts.pair_plan(params)
+    with counts.open_tallies(params, [plan]) as connection:
+        return categorize.problem_support(connection, params, plan)
+
+
 def compared(folder: Path, settings: groups.Params, h: int, epsilon: float | str) -> tuple[bool, bool]:
     """Whether all categories are the full run's, and all points of the curves within their intervals of its."""
     os.chdir(folder / "full")
-    full = categorize.compute_support(with_rule(settings, None, epsilon))
+    full = compute_support(with_rule(settings, None, epsilon))
     os.chdir(folder / f"stop-{h}")
-    adaptive = categorize.compute_support(with_rule(settings, h, epsilon))
+    adaptive = compute_support(with_rule(settings, h, epsilon))
     same = full["category"].to_pylist() == adaptive["category"].to_pylist() and None not in full["category"].to_pylist()
     theirs, ours = per_problem(full), per_problem(adaptive)
     within = True

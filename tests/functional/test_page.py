@@ -16,7 +16,6 @@ from playwright.sync_api import Browser, expect
 from leash.counting import metrics
 from leash.params.groups import Params
 from leash.report.page import html
-from stages.categorize import stage
 from stages.cli import main
 from stages.report import stage as report
 from tests import made
@@ -118,7 +117,7 @@ def test_the_sliders_give_what_the_pipeline_would(run: Params, seen: Seen, epsil
             pytest.approx(float(x), abs=1.1e-3) if x != "–" else x for x in compared("--k", str(k), "--epsilon", "0")
         ]
     chosen = {"k": k, "epsilon": epsilon if epsilon == "auto" else float(epsilon)}
-    support = stage.compute_support(made.parameters(Path(), K, less=LESS, categorize=chosen))
+    support = made.compute_support(made.parameters(Path(), K, less=LESS, categorize=chosen))
     [whole] = [
         r for r in metrics.compute_metrics(support).to_pylist() if r["dataset"] == "all" and r["reading"] == "chosen"
     ]
@@ -347,7 +346,7 @@ def test_an_adaptive_run_is_sorted_as_the_pipeline_sorts_it(
     for k in (16, LESS, K):
         chosen = {"k": k if k < K else "all"}
         here = made.parameters(tmp_path, K, less=LESS, sample={"stop_after": 2}, categorize=chosen)
-        table = metrics.compute_metrics(stage.compute_support(here)).to_pylist()
+        table = metrics.compute_metrics(made.compute_support(here)).to_pylist()
         [whole] = [r for r in table if r["dataset"] == "all" and r["reading"] == "chosen"]
         move(seen, "0", k)
         assert counts(seen, "seen")[:4] == [str(whole[name]) for name in "PESO"]

@@ -24,7 +24,6 @@ from leash.statistics.pass_at_k import SampleCounts, hit_probability
 from leash.statistics.ratios import RATIO_NAMES, compute_ratios
 from leash.statistics.resampling import AnalysisSettings
 from leash.statistics.support import detectable_mass
-from stages.categorize import stage
 from tests import made
 from tests.browser import CHROMIUM, browser, opened
 
@@ -114,7 +113,7 @@ def carried_numbers() -> dict[str, Any]:
 def analysis_at(params: Params, k: int, epsilon: float | str, dataset: str) -> dict[str, Any]:
     """What `leash categorize` computes at these settings."""
     chosen = made.parameters(Path(), K, less=LESS, categorize={"k": k if k < K else "all", "epsilon": epsilon})
-    counts = Counts.from_table(stage.compute_support(chosen))
+    counts = Counts.from_table(made.compute_support(chosen))
     part = counts.where((counts.dataset == dataset) | (not dataset))
     settings = AnalysisSettings(confidence=0.95, resamples=params.categorize.bootstrap, seed=params.categorize.seed)
     return analyze_counts(part, settings)

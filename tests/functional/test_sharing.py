@@ -15,8 +15,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from leash.dvc_remote import STAGES_BY_LEVEL
 from leash.params import loading
+from stages.cli import STAGES_BY_LEVEL
 from stages.sample import stage as sample
 from tests.conftest import ROOT, write_params, yaml
 from tests.functional.conftest import asked, ran, shell

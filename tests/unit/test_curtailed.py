@@ -20,7 +20,7 @@ from leash.counting import metrics
 from leash.errors import LeashError
 from leash.params.groups import Params
 from leash.statistics.support import detectable_mass
-from stages.categorize import stage
+from tests import made
 from tests.conftest import small, write_params
 
 Outcomes = Sequence[bool | None]
@@ -146,7 +146,7 @@ def test_how_sampling_ended(
     rows = [verdict(problem(0), i, meaning[mark]) for i, mark in enumerate(run) if mark != "_"]
     folder = tables.verdicts_folder("base", "chain")
     tables.write(folder / "a.parquet", tables.table_from_rows(rows, tables.VERDICTS_SCHEMA), tables.VERDICTS_SCHEMA)
-    (row,) = stage.compute_support(adaptive(chain, k=6, stop_after=h, floor=floor)).to_pylist()
+    (row,) = made.compute_support(adaptive(chain, k=6, stop_after=h, floor=floor)).to_pylist()
     assert (row["ended_base"], row["n_base"], row["c_base"]) == (ended, n, c)
     assert (row["category"] is None) == (ended is None or n == 0)
 
@@ -159,7 +159,7 @@ def test_pass_at_k_is_unbiased_at_every_k(chain: Params, k: int, floors: Sequenc
     weights = {share: probabilities(runs, share) for share in SHARES}
     naive = []
     for h, floor in product(range(1, 5), floors):
-        support = stage.compute_support(adaptive(chain, k=k, stop_after=h, floor=floor))
+        support = made.compute_support(adaptive(chain, k=k, stop_after=h, floor=floor))
         found = estimates(support, range(1, k + 1))
         shares = np.array(support["c_base"]) / np.array(support["n_base"])
         for share in SHARES:
@@ -175,7 +175,7 @@ def test_the_mass_is_the_estimate_at_one_sample(chain: Params) -> None:
     runs = sequences(6)
     given(runs, [[False] * 6] * len(runs))
     for h, floor in product((1, 2, 4), (0, 1, 3, 6)):
-        support = stage.compute_support(adaptive(chain, k=6, stop_after=h, floor=floor))
+        support = made.compute_support(adaptive(chain, k=6, stop_after=h, floor=floor))
         at_one = estimates(support, [1])[1]
         for row, estimate in zip(support.to_pylist(), at_one, strict=True):
             refused = h == 1 and row["ended_base"] == "hit"
@@ -187,7 +187,7 @@ def test_the_mass_is_the_estimate_at_one_sample(chain: Params) -> None:
 def test_pass_at_k_of_a_full_run_is_what_it_was(chain: Params) -> None:
     """The budget ends at the pair's k, also where every problem stopped long before it."""
     given([[True] * 8], [[False] * 8])
-    found = metrics.compute_pass_at_k(stage.compute_support(adaptive(chain, k=8, stop_after=1, floor=0))).to_pylist()
+    found = metrics.compute_pass_at_k(made.compute_support(adaptive(chain, k=8, stop_after=1, floor=0))).to_pylist()
     assert {(r["role"], r["k"]): r["pass_at_k"] for r in found if r["dataset"] == "all"} == {
         (role, k): float(role == "base") for role in ("base", "rlvr") for k in (1, 2, 4, 8)
     }
@@ -196,7 +196,7 @@ def test_pass_at_k_of_a_full_run_is_what_it_was(chain: Params) -> None:
 def test_pass_at_k_is_null_where_samples_are_missing(chain: Params) -> None:
     """An unscored sample of a full run, or one that is not there, leaves nothing to say beyond n."""
     given([[False] * 7 + [None], [True]], [[False] * 3, [True] * 8])
-    rows = metrics.compute_pass_at_k(stage.compute_support(adaptive(chain, k=8, stop_after=1, floor=0))).to_pylist()
+    rows = metrics.compute_pass_at_k(made.compute_support(adaptive(chain, k=8, stop_after=1, floor=0))).to_pylist()
     found = {(r["role"], r["k"]): r["pass_at_k"] for r in rows if r["dataset"] == "all"}
     assert [found["base", k] for k in (1, 4, 8)] == [0.5, 0.5, None]
     assert [found["rlvr", k] for k in (1, 2, 4)] == [0.5, 0.5, None]
@@ -209,7 +209,7 @@ def test_intervals_cover_at_every_share(chain: Params, k: int, floors: Sequence[
     given(runs, [[False] * k] * len(runs))
     for h, floor in product(range(1, 5), floors):
         params = adaptive(chain, k=k, stop_after=h, floor=floor, confidence=confidence)
-        support = stage.compute_support(params)
+        support = made.compute_support(params)
         low, high = np.array(support["low_base"]), np.array(support["high_base"])
         for share in (0.0, 0.01, 0.1, 0.31, 0.5, 0.66, 0.9, 0.99, 1.0):
             weights = probabilities(runs, share)
@@ -222,7 +222,7 @@ def test_intervals_are_no_wider_than_they_must_be(chain: Params) -> None:
     """A bound moved to its end's own tail probability is met exactly: at the lower bound of `hit at n`, as strong an
     end has a probability of half of what may be missed."""
     given([[False, False, True, False, True]], [[False] * 5])
-    (row,) = stage.compute_support(adaptive(chain, k=5, stop_after=2, floor=0)).to_pylist()
+    (row,) = made.compute_support(adaptive(chain, k=5, stop_after=2, floor=0)).to_pylist()
     low, high = row["low_base"], row["high_base"]
     runs = sequences(5)
     assert sum(probabilities([r for r in runs if sum(map(bool, r)) >= 2], low)) == pytest.approx(0.025)
@@ -250,19 +250,19 @@ def test_categories_are_those_of_the_full_run(chain: Params, epsilon: float | st
     given(random_runs(60, k, seed=1), random_runs(60, k, seed=2))
     full = adaptive(chain, k=k, epsilon=epsilon)
     for at, floors in ((None, (0, 7, 63, 100)), (16, (0, 7, 40))):  # 16: where pairs share a smaller k
-        expected = categories(stage.compute_support(full, at))
+        expected = categories(made.compute_support(full, at))
         for floor in floors:
-            curtailed = stage.compute_support(adaptive(full, stop_after=h, floor=floor), at)
+            curtailed = made.compute_support(adaptive(full, stop_after=h, floor=floor), at)
             assert categories(curtailed) == expected, (floor, at)
-    assert sum(stage.compute_support(adaptive(full, stop_after=h))["n_base"].to_pylist()) < 60 * k * 0.95
+    assert sum(made.compute_support(adaptive(full, stop_after=h))["n_base"].to_pylist()) < 60 * k * 0.95
 
 
 def test_a_hit_too_few_would_change_categories(chain: Params) -> None:
     """Why such a stop is refused: the test above can fail."""
     given(random_runs(60, 64, seed=1), random_runs(60, 64, seed=2))
     full = adaptive(chain, k=64, epsilon="auto")
-    early = stage.compute_support(adaptive(full, stop_after=2))
-    assert early["category"].to_pylist() != stage.compute_support(full)["category"].to_pylist()
+    early = made.compute_support(adaptive(full, stop_after=2))
+    assert early["category"].to_pylist() != made.compute_support(full)["category"].to_pylist()
 
 
 def test_a_stop_that_could_change_a_category_is_refused(tmp_path: Path) -> None:
@@ -280,7 +280,7 @@ def test_tests_are_for_fixed_numbers_of_samples_only(chain: Params) -> None:
     hits = [[True] * 30 + [False] * 34, [False] * 64, [True] * 40 + [False] * 24, [False] * 60 + [True] * 4]
     other = [[False] * 64, [True] * 64, [True] * 64, [False] * 64]
     given(hits, other)
-    support = stage.compute_support(adaptive(chain, k=64, stop_after=40, floor=0))
+    support = made.compute_support(adaptive(chain, k=64, stop_after=40, floor=0))
     rows = support.to_pylist()
     assert [(r["ended_base"], r["ended_rlvr"]) for r in rows] == [("k", "k"), ("k", "hit"), ("hit", "hit"), ("k", "k")]
     assert [r["category"] for r in rows] == ["S", "E", "P", "S"]

@@ -364,5 +364,5 @@ def test_what_looks_like_a_key_is_masked_and_words_are_not() -> None:
 def test_the_papers_and_the_embedded_setup_are_safe() -> None:
     for name in ("params.yaml", "params.paper.yaml"):
         params: Params = loading.load(ROOT / name)
-        assert security.complaints(params) == []
+        assert list(security.complaints(params)) == []
         assert not [m for m in params.models.values() if m.trust_remote_code or m.pickle]

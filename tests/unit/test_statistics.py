@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 from scipy import stats
 
 from leash.statistics import categories, extrapolation, testing
@@ -37,6 +38,12 @@ def every_count(most: int) -> Iterator[tuple[int, int]]:
     yield from ((n, c) for n in range(1, most + 1) for c in range(n + 1))
 
 
+def fixed_samples(n: ArrayLike, c: ArrayLike) -> SampleCounts:
+    """Samples whose number n was fixed before sampling."""
+    n, c = np.broadcast_arrays(np.asarray(n, dtype=np.int64), np.asarray(c, dtype=np.int64))
+    return SampleCounts(n, c, np.full(n.shape, "k", dtype=object))
+
+
 def outcomes(n: int, c: int) -> list[int]:
     return [1] * c + [0] * (n - c)
 
@@ -50,18 +57,18 @@ def test_chances_equal_enumeration(hits: int) -> None:
     for n, c in every_count(8):
         for k in range(1, n + 1):
             expected = share([sum(drawn) >= hits for drawn in combinations(outcomes(n, c), k)])
-            assert hit_probability(SampleCounts.fixed([n], [c]), k, hits) == pytest.approx(expected, abs=EXACT)
+            assert hit_probability(fixed_samples([n], [c]), k, hits) == pytest.approx(expected, abs=EXACT)
 
 
 def test_chances_lose_no_precision_at_16384() -> None:
     n = 16384
     for c, k in product((0, 1, 2, 37, 8000, 16383, 16384), (1, 3, 64, 4096, 16384)):
         exact = float(1 - Fraction(math.comb(n - c, k), math.comb(n, k)))
-        assert hit_probability(SampleCounts.fixed([n], [c]), k) == pytest.approx(exact, abs=1e-13)
+        assert hit_probability(fixed_samples([n], [c]), k) == pytest.approx(exact, abs=1e-13)
 
 
 def test_what_has_too_few_samples_has_no_chance() -> None:
-    assert np.isnan(hit_probability(SampleCounts.fixed([8, 8], [1, 8]), 9)).all()
+    assert np.isnan(hit_probability(fixed_samples([8, 8], [1, 8]), 9)).all()
 
 
 def test_chances_of_several_hits_stay_unbiased_after_early_stops() -> None:
@@ -97,7 +104,7 @@ def test_noise_floor_after_early_stops_is_unbiased() -> None:
 def test_noise_floor_equals_every_split(epsilon: float) -> None:
     for n, c in every_count(7):
         for h in range(1, n // 2 + 1):
-            found = split_half_categories(SampleCounts.fixed([n], [c]), np.array([h]), np.array([epsilon]))
+            found = split_half_categories(fixed_samples([n], [c]), np.array([h]), np.array([epsilon]))
             assert [found.P[0], found.E[0], found.S[0], found.O[0]] == pytest.approx(
                 splits(n, c, h, epsilon), abs=EXACT
             )
@@ -118,7 +125,7 @@ def test_noise_floor_of_500_problems_is_what_luck_gives() -> None:
     n, p = np.full(4000, 512), drawn.beta(0.1, 1.5, 4000) ** 2
     once, twice, more = (drawn.binomial(512, p) for _ in range(3))
     came = int(((once == 0) & (twice > 0)).sum())
-    floor = split_half_categories(SampleCounts.fixed(2 * n, twice + more), n, np.zeros(4000)).E.sum()
+    floor = split_half_categories(fixed_samples(2 * n, twice + more), n, np.zeros(4000)).E.sum()
     assert came == pytest.approx(floor, abs=4 * math.sqrt(floor))
     assert floor > 50
 
@@ -130,7 +137,7 @@ def test_expected_categories_are_products_of_independent_models() -> None:
             pairs = product(combinations(outcomes(n, c), k), combinations(outcomes(m, d), k))
             seen = [(any(one), any(other)) for one, other in pairs]
             found = classify_support(
-                hit_probability(SampleCounts.fixed([n], [c]), k), hit_probability(SampleCounts.fixed([m], [d]), k)
+                hit_probability(fixed_samples([n], [c]), k), hit_probability(fixed_samples([m], [d]), k)
             )
             assert found.P[0] == pytest.approx(share([a and b for a, b in seen]), abs=EXACT)
             assert found.E[0] == pytest.approx(share([b and not a for a, b in seen]), abs=EXACT)
@@ -142,11 +149,11 @@ def test_g_pass_at_k_equals_enumeration() -> None:
     for n, c in every_count(9):
         for k in (4, 8):
             if k > n:
-                assert np.isnan(g_pass_at_k(SampleCounts.fixed([n], [c]), k)).all()
+                assert np.isnan(g_pass_at_k(fixed_samples([n], [c]), k)).all()
                 continue
             draws = [sum(drawn) for drawn in combinations(outcomes(n, c), k)]
             expected = [share([hits >= tau * k for hits in draws]) for tau in G_PASS_TAUS]
-            assert g_pass_at_k(SampleCounts.fixed([n], [c]), k)[0] == pytest.approx(expected, abs=EXACT)
+            assert g_pass_at_k(fixed_samples([n], [c]), k)[0] == pytest.approx(expected, abs=EXACT)
 
 
 def test_pass_at_k_is_a_weighted_mean_of_the_cover_curve() -> None:
@@ -160,7 +167,7 @@ def test_pass_at_k_is_a_weighted_mean_of_the_cover_curve() -> None:
 
 
 def test_support_of_more_samples_than_k_is_the_chance_of_it() -> None:
-    of = SampleCounts.fixed([8, 4, 8, 3], [2, 1, 0, 3])
+    of = fixed_samples([8, 4, 8, 3], [2, 1, 0, 3])
     k = np.array([4, 4, 4, 4])
     of = SampleCounts(of.n, of.c, np.array(["k", "k", "k", None], dtype=object))
     found = support_probability(of, k, np.zeros(4))
