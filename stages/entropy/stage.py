@@ -22,7 +22,6 @@ import pyarrow as pa
 from leash import database, tables
 from leash.counting.settings import settings_of
 from leash.params.groups import Params
-from leash.prompts import build_prompt
 from leash.report.entropy_tables import (
     ANSWERS_PATH,
     DECOUPLING_PATH,
@@ -31,10 +30,9 @@ from leash.report.entropy_tables import (
     create_measured_table,
 )
 from leash.scoring.entropy_measures import DECOUPLING_SCHEMA, INTERVALS_SCHEMA, estimate_decoupling, estimate_intervals
-from leash.scoring.score_tables import ScoringJob, plan_scoring_workers, update_score_tables
+from leash.scoring.score_tables import build_job, plan_scoring_workers, update_score_tables
 from leash.scoring.selection import pairs_table, require_completions, scorable, write_empty_tables
-from leash.scoring.traces import ScoringSpec, Trace
-from leash.weights import find_weights
+from leash.scoring.traces import ScoringSpec
 
 SQL_DIR = Path(__file__).parent
 
@@ -43,7 +41,12 @@ def run(params: Params) -> tuple[int, list[str]]:
     """Score the samples that have no score yet; return their number, and sentences on what could not be measured."""
     require_completions(scorable(params))
     connection = database.open_database(params, only=("completions", "verdicts"))
-    jobs = [build_job(params, connection, model, dataset) for model, dataset in scorable(params)]
+    jobs = []
+    for model, dataset in scorable(params):  # on the first completions that the model itself wrote
+        bound = {"model": model, "dataset": dataset, "samples": params.entropy.samples}
+        rows = database.query(connection, SQL_DIR / "samples.sql", bound).to_pylist()
+        path = tables.entropy_path(model, dataset)
+        jobs.append(build_job(params, model, dataset, path, rows, ("problem_id", "sample")))
     temperature, top_p = params.sample.temperature, params.sample.top_p
     spec = ScoringSpec(entropies=True, temperature=temperature, top_p=top_p, forking=params.entropy.forking)
     scored = update_score_tables(jobs, tables.ENTROPY_SCHEMA, "entropy", plan_scoring_workers(params, spec), spec)
@@ -57,16 +60,6 @@ def run(params: Params) -> tuple[int, list[str]]:
     connection.register("halves", halves)
     write_comparisons(params, connection)
     return scored, left_out + describe_short_problems(params, connection) + describe_long_samples(connection)
-
-
-def build_job(params: Params, connection: duckdb.DuckDBPyConnection, model: str, dataset: str) -> ScoringJob:
-    """A model on the first completions that it wrote itself for every problem."""
-    bound = {"model": model, "dataset": dataset, "samples": params.entropy.samples}
-    rows = database.query(connection, SQL_DIR / "samples.sql", bound).to_pylist()
-    labels = [{"problem_id": row["problem_id"], "sample": row["sample"]} for row in rows]
-    prompts = (build_prompt(params, model, dataset, row["question"]) for row in rows)
-    traces = [Trace(prompt, row["text"], row["finish"] == "stop") for prompt, row in zip(prompts, rows, strict=True)]
-    return ScoringJob(tables.entropy_path(model, dataset), find_weights(params, model), labels, traces)
 
 
 def answer_entropies(connection: duckdb.DuckDBPyConnection, first: int, samples: int) -> pa.Table:

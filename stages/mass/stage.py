@@ -20,11 +20,9 @@ import duckdb
 
 from leash import database, tables
 from leash.params.groups import Params
-from leash.prompts import build_prompt
-from leash.scoring.score_tables import ScoringJob, plan_scoring_workers, update_score_tables
+from leash.scoring.score_tables import ScoringJob, build_job, plan_scoring_workers, update_score_tables
 from leash.scoring.selection import require_completions, scorable, write_empty_tables
-from leash.scoring.traces import ScoringSpec, Trace
-from leash.weights import find_weights
+from leash.scoring.traces import ScoringSpec
 
 SQL_DIR = Path(__file__).parent
 COVERAGE_SAMPLES = 256  # the first samples of each problem decide whether completions repeat
@@ -46,13 +44,14 @@ def run(params: Params) -> tuple[int, list[str]]:
     rows = database.query(connection, SQL_DIR / "coverage.sql", {"samples": COVERAGE_SAMPLES}).to_pylist()
     coverage = {(row["model"], row["dataset"]): row["coverage"] for row in rows}
     spec = ScoringSpec(params.mass.engine, temperature=params.sample.temperature, top_p=params.sample.top_p)
-    jobs = [build_job(params, connection, coverage, model, dataset) for model, dataset in scorable(params)]
-    scored = update_score_tables(jobs, tables.MASS_SCHEMA, "mass", plan_scoring_workers(params, spec), spec)
+    jobs = [build_mass_job(params, connection, coverage, model, dataset) for model, dataset in scorable(params)]
+    workers = plan_scoring_workers(params, spec)
+    scored = update_score_tables(jobs, tables.MASS_SCHEMA, "mass", workers, spec, params.sample.vllm)
     left_out = write_empty_tables(params, tables.mass_path, tables.MASS_SCHEMA, "exact masses")
     return scored, left_out + describe_low_coverage(params, coverage)
 
 
-def build_job(
+def build_mass_job(
     params: Params, connection: duckdb.DuckDBPyConnection, coverage: CoverageByModel, model: str, dataset: str
 ) -> ScoringJob:
     """A model on the completions of both models of each of its pairs with enough coverage."""
@@ -60,9 +59,8 @@ def build_job(
     writers = {m for both in pairs if model in both and _has_enough_coverage(coverage, both, dataset) for m in both}
     bound = {"model": model, "dataset": dataset, "writers": sorted(writers)}
     rows = database.query(connection, SQL_DIR / "written.sql", bound).to_pylist()
-    labels = [{name: row[name] for name in ("problem_id", "completion", "hits", "first")} for row in rows]
-    traces = [Trace(build_prompt(params, model, dataset, row["question"]), row["text"], row["ended"]) for row in rows]
-    return ScoringJob(tables.mass_path(model, dataset), find_weights(params, model), labels, traces)
+    label_names = ("problem_id", "completion", "hits", "first")
+    return build_job(params, model, dataset, tables.mass_path(model, dataset), rows, label_names)
 
 
 def describe_low_coverage(params: Params, coverage: CoverageByModel) -> list[str]:
