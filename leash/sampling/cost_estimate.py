@@ -133,7 +133,10 @@ def estimate_costs(
     if not speed and measured_speed:
         speed = measured_speed / selection.build_engine_spec(params, model).plan.workers
     mean_bytes = on_disk.mean_bytes or (mean_tokens and mean_tokens * BYTES_PER_TOKEN)
-    k, stop = params.k(model, dataset), params.sample.stop_after or min_stop_after(params, dataset)
+    k, stop = params.k(model, dataset), params.sample.stop_after
+    if not stop:  # the fewest hits after which a problem may stop at the chosen epsilon, for any pair
+        pair_ks = [params.pair_k(pair, dataset) for pair in params.run.pairs]
+        stop = max(min_hits_above(params.epsilon(pair_k), pair_k) for pair_k in pair_ks)
     adaptive = None
     if hits is not None:
         counts = list(zip(on_disk.samples, hits, strict=True))
@@ -203,12 +206,6 @@ def count_hits(params: Params, model: str, dataset: str, problems: ProblemSet) -
                 graded.add(key)
                 hits[row["problem_id"]] += is_hit(row["problem_id"], row["text"])
     return [hits[problem] for problem in problems.by_id]
-
-
-def min_stop_after(params: Params, dataset: str) -> int:
-    """The fewest hits after which a problem may stop at the chosen epsilon, for any pair."""
-    ks = [params.pair_k(pair, dataset) for pair in params.run.pairs]
-    return max(min_hits_above(params.epsilon(k), k) for k in ks)
 
 
 def fit_hit_rate_prior(counts: list[tuple[int, int]]) -> tuple[float, float]:
