@@ -20,7 +20,7 @@ from leash.errors import LeashError, first_line
 from leash.params.groups import Params
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase, ProcessorMixin
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 # Device files that Linux has if there is a GPU: CUDA, ROCm, or Windows' GPU in WSL.
 GPU_DEVICE_FILES = ("nvidiactl", "nvidia0", "nvhost-gpu", "kfd", "dxg")
@@ -155,13 +155,12 @@ def load_tokenizer(weights: Weights) -> PreTrainedTokenizerBase:
         return AutoTokenizer.from_pretrained(**weights.from_pretrained_kwargs)
 
 
-def load_processor(weights: Weights) -> ProcessorMixin:
+def load_processor(weights: Weights) -> Any:
     """Load the processor of a vision-language model, which turns messages with images into text."""
     from transformers import AutoProcessor
 
     with _translate_load_errors(weights):
-        processor: ProcessorMixin = AutoProcessor.from_pretrained(**weights.from_pretrained_kwargs)
-    return processor
+        return AutoProcessor.from_pretrained(**weights.from_pretrained_kwargs)
 
 
 def has_weights(params: Params, name: str) -> bool:
@@ -171,10 +170,8 @@ def has_weights(params: Params, name: str) -> bool:
 
 def find_weights(params: Params, name: str) -> Weights:
     model = params.known_model(name)
-    if model.path and not (Path(model.path) / "config.json").is_file():
+    if not has_weights(params, name) or (model.path and not (Path(model.path) / "config.json").is_file()):
         raise MissingWeightsError(name, model.path)
-    if not (model.path or model.hub):
-        raise MissingWeightsError(name, None)
     # An absolute path: a Ray worker has its own working directory.
     source = str(Path(model.path).resolve()) if model.path else model.hub or ""
     free = "dtype" not in model.model_fields_set

@@ -10,8 +10,7 @@ If several tokens are equally likely at its border, each of them counts as insid
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -31,11 +30,6 @@ class StepStats(NamedTuple):
     decoding_logprob: FloatArray
     entropy: FloatArray | None
     decoding_entropy: FloatArray | None
-
-
-def concatenate_steps(parts: Sequence[StepStats]) -> StepStats:
-    columns: list[Any] = [None if values[0] is None else np.concatenate(values) for values in zip(*parts, strict=True)]
-    return StepStats(*columns)
 
 
 def compute_steps(logits: torch.Tensor, tokens: torch.Tensor, spec: ScoringSpec) -> StepStats:
@@ -79,24 +73,18 @@ def _decoding_stats(logits: torch.Tensor, tokens: torch.Tensor, spec: ScoringSpe
     chosen = tempered.gather(1, tokens[:, None])[:, 0]
     if spec.top_p == 1:
         return chosen, -(tempered.exp() * tempered).sum(1)
-    return _nucleus_stats(tempered, chosen, spec.top_p)
-
-
-def _nucleus_stats(logprobs: torch.Tensor, chosen: torch.Tensor, top_p: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """The same within the nucleus of each step, given log-probabilities at the temperature."""
-    ordered = logprobs.topk(min(TOP_P_PRESORT_TOKENS, logprobs.shape[1]), dim=1).values
+    ordered = tempered.topk(min(TOP_P_PRESORT_TOKENS, tempered.shape[1]), dim=1).values
     # Steps whose sorted tokens do not reach top_p have a larger nucleus.
-    short = ordered.exp().sum(1) < top_p
-    logprob, entropy = _sorted_nucleus_stats(ordered, chosen, top_p)
-    if ordered.shape[1] < logprobs.shape[1] and bool(short.any()):
-        whole = logprobs[short].sort(dim=1, descending=True).values
-        logprob[short], entropy[short] = _sorted_nucleus_stats(whole, chosen[short], top_p)
+    short = ordered.exp().sum(1) < spec.top_p
+    logprob, entropy = _nucleus_stats(ordered, chosen, spec.top_p)
+    if ordered.shape[1] < tempered.shape[1] and bool(short.any()):
+        whole = tempered[short].sort(dim=1, descending=True).values
+        logprob[short], entropy[short] = _nucleus_stats(whole, chosen[short], spec.top_p)
     return logprob, entropy
 
 
-def _sorted_nucleus_stats(
-    ordered: torch.Tensor, chosen: torch.Tensor, top_p: float
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _nucleus_stats(ordered: torch.Tensor, chosen: torch.Tensor, top_p: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same within the nucleus of each step, given the descending log-probabilities at the temperature."""
     masses = ordered.exp()
     # A token is inside if the tokens before it have not reached top_p yet.
     kept = masses.cumsum(1) - masses < top_p

@@ -57,9 +57,6 @@ MADE_WITH_KEY, ROWS_KEY = "made_with", "rows"
 class NoEntropiesError(LeashError):
     """vLLM was chosen as the scorer of entropies."""
 
-    def __init__(self) -> None:
-        super().__init__("vLLM gives log-probabilities but no entropies; compute those with the engine `torch`.")
-
 
 @dataclass(frozen=True)
 class ScoringJob:
@@ -235,7 +232,7 @@ def _run_scoring(
         yield from run_units(units, _prepare_nothing, score_unit, workers)
         return
     if spec.entropies:
-        raise NoEntropiesError
+        raise NoEntropiesError("vLLM gives log-probabilities but no entropies; compute those with the engine `torch`.")
     if not find_spec("vllm"):
         install = install_hints.install_vllm_command(has_gpu())
         raise NotInstalledError("The engine vllm", install, "set `mass.engine` and `perplexity.engine` to torch")

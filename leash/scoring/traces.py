@@ -63,9 +63,9 @@ class Score:
 
     key: str
     tokens: int
-    nll: float | None
-    decoding_nll: float | None  # infinite if a token is outside top_p; None from vLLM if decoding is not plain
-    token_entropy: float | None
-    decoding_entropy: float | None
-    forks: float | None
-    profile: list[float | None] | None  # token entropy by tenths of the trace; None for a tenth without steps
+    nll: float | None = None
+    decoding_nll: float | None = None  # infinite if a token is outside top_p; None from vLLM if decoding is not plain
+    token_entropy: float | None = None
+    decoding_entropy: float | None = None
+    forks: float | None = None
+    profile: list[float | None] | None = None  # token entropy by tenths of the trace; None for a tenth without steps
