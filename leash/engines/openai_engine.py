@@ -76,9 +76,6 @@ class ServerResponseError(ServerError):
 class ServerUrlError(LeashError):
     """`sample.openai.url` is not an http address. The address is not a fact of the error: it may hold a password."""
 
-    def __init__(self) -> None:
-        super().__init__("`sample.openai.url` is not an address such as http://localhost:8000/v1. Correct it.")
-
 
 class InvalidKeyError(LeashError):
     """The environment variable holds something that is not a key. The value is not shown."""
@@ -92,9 +89,6 @@ class InvalidKeyError(LeashError):
 
 class UnsupportedImageError(LeashError):
     """An image in the problems table has a format that servers do not accept."""
-
-    def __init__(self) -> None:
-        super().__init__("An image in the problems table is not a PNG, JPEG, GIF or WebP file. Convert it to one.")
 
 
 class OpenAIEngine:
@@ -253,7 +247,8 @@ class OpenAIEngine:
 def _image_part(image: bytes) -> dict[str, Any]:
     image_format = detect_image_format(image)
     if image_format is None:
-        raise UnsupportedImageError
+        what = "An image in the problems table is not a PNG, JPEG, GIF or WebP file"
+        raise UnsupportedImageError(f"{what}. Convert it to one.")
     return {"type": "image_url", "image_url": {"url": f"data:image/{image_format};base64,{b64encode(image).decode()}"}}
 
 
@@ -276,5 +271,5 @@ def _public_url(url: str) -> str:
     except ValueError:
         is_usable = False
     if not is_usable:
-        raise ServerUrlError
+        raise ServerUrlError("`sample.openai.url` is not an address such as http://localhost:8000/v1. Correct it.")
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
