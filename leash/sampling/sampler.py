@@ -1,4 +1,4 @@
-"""The parts of sampling: prompts, fingerprint, budget, and the loop that draws with an engine into a ledger.
+"""The parts of sampling: fingerprint, budget, and the loop that draws with an engine into a ledger.
 
 `stages/sample/stage.py` puts them together. `leash doctor` uses the `refuse_…` functions, which raise before anything
 is drawn.
@@ -182,11 +182,8 @@ def generate_completions(engine: Engine, requests: Sequence[Request], *, decodin
 
 
 def make_hit_check(params: Params, dataset: str, problems: Mapping[str, Problem]) -> HitCheck | None:
-    """The function that grades completions while sampling, to stop early and to show hits.
-
-    None if grading should wait for the verify stage: the grader costs money and is not allowed here, or it is slow and
-    nothing stops early.
-    """
+    """The function that grades completions while sampling, to stop early and to show hits. None if grading should wait
+    for the verify stage: the grader costs money and is not allowed here, or it is slow and nothing stops early."""
     graders = {row["grader"] for row in problems.values()}
     refuse_unlisted_graders(params, dataset, graders)
     refuse_paid_graders(params, dataset, graders)
