@@ -20,7 +20,7 @@ from leash.errors import LeashError, first_line
 from leash.params.groups import Params
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase, ProcessorMixin
 
 # Device files that Linux has if there is a GPU: CUDA, ROCm, or Windows' GPU in WSL.
 GPU_DEVICE_FILES = ("nvidiactl", "nvidia0", "nvhost-gpu", "kfd", "dxg")
@@ -155,12 +155,13 @@ def load_tokenizer(weights: Weights) -> PreTrainedTokenizerBase:
         return AutoTokenizer.from_pretrained(**weights.from_pretrained_kwargs)
 
 
-def load_processor(weights: Weights) -> Any:
+def load_processor(weights: Weights) -> ProcessorMixin:
     """Load the processor of a vision-language model, which turns messages with images into text."""
     from transformers import AutoProcessor
 
     with _translate_load_errors(weights):
-        return AutoProcessor.from_pretrained(**weights.from_pretrained_kwargs)
+        processor: ProcessorMixin = AutoProcessor.from_pretrained(**weights.from_pretrained_kwargs)
+    return processor
 
 
 def has_weights(params: Params, name: str) -> bool:

@@ -1,8 +1,5 @@
 """Log-probabilities and entropies from logits, step by step: pure functions of tensors.
 
-    compute_steps(logits, tokens, ScoringSpec(entropies=True))
-        ->  StepStats(logprob, decoding_logprob, entropy, decoding_entropy)
-
 A step's own distribution is the softmax of its logits. The decoding distribution is the one that is sampled from:
 logits divided by the temperature, then the nucleus: the smallest set of most likely tokens whose mass reaches top_p.
 If several tokens are equally likely at its border, each of them counts as inside. All values are in nats.
@@ -10,7 +7,7 @@ If several tokens are equally likely at its border, each of them counts as insid
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -40,12 +37,9 @@ def compute_steps(logits: torch.Tensor, tokens: torch.Tensor, spec: ScoringSpec)
         decoding = _decoding_stats(logits, tokens, spec)
     logprob, entropy = _softmax_stats(logits, tokens, spec.entropies)
     decoding_logprob, decoding_entropy = decoding or (logprob, entropy)
-    return StepStats(
-        _to_numpy(logprob),
-        _to_numpy(decoding_logprob),
-        None if entropy is None else _to_numpy(entropy),
-        _to_numpy(decoding_entropy) if spec.entropies and decoding_entropy is not None else None,
-    )
+    tensors = (logprob, decoding_logprob, entropy, decoding_entropy if spec.entropies else None)
+    columns: list[Any] = [None if values is None else values.double().cpu().numpy() for values in tensors]
+    return StepStats(*columns)
 
 
 def _softmax_stats(
@@ -93,7 +87,3 @@ def _nucleus_stats(ordered: torch.Tensor, chosen: torch.Tensor, top_p: float) ->
     last = ordered.where(kept, torch.inf).amin(1)
     entropy = total.log() - (masses * ordered.where(kept, 0.0)).sum(1) / total
     return (chosen - total.log()).clamp(max=0).where(chosen >= last, -torch.inf), entropy.clamp(min=0)
-
-
-def _to_numpy(values: torch.Tensor) -> FloatArray:
-    return values.double().cpu().numpy()

@@ -40,11 +40,9 @@ def trace_to_dict(trace: Trace) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ScoringSpec:
-    """What to compute for each trace, and with which engine (vLLM computes no entropies).
-
-    `temperature` and `top_p` define the decoding distribution. A step with an entropy of at least `forking` nats is a
-    fork. The field names and values are stored with the scores: changing one makes everybody score again.
-    """
+    """What to compute for each trace, and with which engine (vLLM computes no entropies). `temperature` and `top_p`
+    define the decoding distribution. A step with an entropy of at least `forking` nats is a fork. The field names and
+    values are stored with the scores: changing one makes everybody score again."""
 
     engine: ScorerName = "torch"
     entropies: bool = False
@@ -56,10 +54,8 @@ class ScoringSpec:
 @dataclass(frozen=True)
 class Score:
     """A trace under a model, in nats: negative log-likelihoods are sums over tokens, entropies are means over steps.
-
     Entropies are None if the specification has none. All but `tokens` is None if the trace is longer than the model's
-    context window.
-    """
+    context window."""
 
     key: str
     tokens: int
