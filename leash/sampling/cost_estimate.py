@@ -110,8 +110,8 @@ def run(
     """The costs of all models and data sets of the run, each with both budgets. `speeds` has the tokens per second that
     a pilot measured, by model and data set."""
     costs: list[Cost] = []
-    for run_of in product(sampled_models(params), params.run.datasets):
-        costs += estimate_costs(params, *run_of, given, (speeds or {}).get(run_of))
+    for model, dataset in product(sampled_models(params), params.run.datasets):
+        costs += estimate_costs(params, model, dataset, given, (speeds or {}).get((model, dataset)))
     return costs
 
 
