@@ -3,12 +3,9 @@
 Some virtual machines advertise AMX and then forbid it: there, torch's bfloat16 kernels (oneDNN) die of SIGILL. No flag
 in /proc/cpuinfo shows this, so a child process tries it. Limiting oneDNN to the instruction set below AMX helps.
 
-    support = bfloat16_support()   # "ok", "capped" or "none"; the first call imports torch and takes about two seconds
-    cap_onednn_if_needed()         # sets the limit in os.environ; call it before torch multiplies anything
-
-`leash doctor` reports the result. The torch engine, the scorer and vLLM's CPU build call `require_half_precision`. Only
-runs with a half-precision dtype on a CPU start the child process. The limit does not reach kernels outside oneDNN:
-vLLM's CPU build has its own AMX attention, so it can still die of SIGILL; its error message then says so.
+Only runs with a half-precision dtype on a CPU start the child process, which imports torch for about two seconds. The
+limit does not reach kernels outside oneDNN: vLLM's CPU build has its own AMX attention, so it can still die of SIGILL;
+its error message then says so.
 """
 
 from __future__ import annotations
@@ -58,9 +55,8 @@ class UnsupportedHalfPrecisionError(LeashError):
 def bfloat16_support() -> HalfPrecisionSupport:
     """Whether half precision works on this CPU: "ok" (as it is), "capped" (with oneDNN limited) or "none".
 
-    A limit that the user has set is part of "as it is" and is never replaced. Only a child killed by SIGILL counts
-    against the CPU. If the child fails for another reason (torch is not installed), the result is "ok": importing torch
-    later gives the better error.
+    A limit that the user has set is part of "as it is" and is never replaced. If the child fails for another reason
+    than SIGILL (torch is not installed), the result is "ok": importing torch later gives the better error.
     """
     support = os.environ.get(SUPPORT_VARIABLE)
     if support not in get_args(HalfPrecisionSupport):
@@ -76,7 +72,7 @@ def bfloat16_support() -> HalfPrecisionSupport:
 
 
 def cap_onednn_if_needed() -> HalfPrecisionSupport:
-    """Limit oneDNN for this process and its children if half precision needs it."""
+    """Limit oneDNN for this process and its children if half precision needs it. Call it before torch multiplies."""
     support = bfloat16_support()
     if support == "capped":
         os.environ.setdefault(MAX_ISA_VARIABLE, MAX_ISA)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -177,14 +176,14 @@ def tokenize_prompt(prompt: Prompt, tokenizer: PreTrainedTokenizerBase) -> list[
 
 def tokenize_prompts(prompts: Iterable[Prompt], tokenizer: PreTrainedTokenizerBase) -> dict[Prompt, list[int]]:
     """The token ids of each prompt."""
-    ids: dict[Prompt, list[int]] = {}
-    for chat, group in groupby(sorted(set(prompts), key=lambda prompt: prompt.chat), key=lambda prompt: prompt.chat):
-        batch = list(group)
-        if any(prompt.images for prompt in batch):
-            raise ImagesNotSupportedError
-        texts = [render_prompt(prompt, tokenizer) for prompt in batch]
-        # A chat template writes its own special tokens. A plain text gets those that the tokenizer adds.
-        ids.update(zip(batch, tokenizer(texts, add_special_tokens=not chat)["input_ids"], strict=True))
+    distinct, ids = set(prompts), dict[Prompt, list[int]]()
+    if any(prompt.images for prompt in distinct):
+        raise ImagesNotSupportedError
+    for chat in (False, True):
+        if batch := [prompt for prompt in distinct if prompt.chat == chat]:
+            texts = [render_prompt(prompt, tokenizer) for prompt in batch]
+            # A chat template writes its own special tokens. A plain text gets those that the tokenizer adds.
+            ids.update(zip(batch, tokenizer(texts, add_special_tokens=not chat)["input_ids"], strict=True))
     return ids
 
 

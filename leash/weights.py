@@ -171,10 +171,8 @@ def has_weights(params: Params, name: str) -> bool:
 
 def find_weights(params: Params, name: str) -> Weights:
     model = params.known_model(name)
-    if model.path and not (Path(model.path) / "config.json").is_file():
+    if not has_weights(params, name) or (model.path and not (Path(model.path) / "config.json").is_file()):
         raise MissingWeightsError(name, model.path)
-    if not (model.path or model.hub):
-        raise MissingWeightsError(name, None)
     # An absolute path: a Ray worker has its own working directory.
     source = str(Path(model.path).resolve()) if model.path else model.hub or ""
     free = "dtype" not in model.model_fields_set

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -76,9 +76,6 @@ class ServerResponseError(ServerError):
 class ServerUrlError(LeashError):
     """`sample.openai.url` is not an http address. The address is not a fact of the error: it may hold a password."""
 
-    def __init__(self) -> None:
-        super().__init__("`sample.openai.url` is not an address such as http://localhost:8000/v1. Correct it.")
-
 
 class InvalidKeyError(LeashError):
     """The environment variable holds something that is not a key. The value is not shown."""
@@ -93,9 +90,6 @@ class InvalidKeyError(LeashError):
 class UnsupportedImageError(LeashError):
     """An image in the problems table has a format that servers do not accept."""
 
-    def __init__(self) -> None:
-        super().__init__("An image in the problems table is not a PNG, JPEG, GIF or WebP file. Convert it to one.")
-
 
 class OpenAIEngine:
     """The key is read from the environment when the engine is created. No error, log or file ever holds it."""
@@ -107,7 +101,16 @@ class OpenAIEngine:
         if not (key.isascii() and key.isprintable()) or " " in key:
             raise InvalidKeyError(settings.key)
         self._key = key or None
-        self._client = _build_client(settings, self._key or PLACEHOLDER_KEY)
+        try:
+            import openai
+        except ImportError:
+            raise NotInstalledError("The package openai", install_hints.install_command("openai")) from None
+        self._client = openai.OpenAI(
+            base_url=settings.url,
+            api_key=key or PLACEHOLDER_KEY,
+            max_retries=settings.retries,
+            timeout=openai.Timeout(settings.timeout, connect=min(CONNECT_TIMEOUT_S, settings.timeout)),
+        )
 
     def complete(self, requests: Iterable[Request], decoding: Decoding) -> Iterator[Completion]:
         for request in requests:
@@ -150,13 +153,13 @@ class OpenAIEngine:
             body["prompt"] = prompt.plain
         endpoint: Any = self._client.chat.completions if prompt.chat else self._client.completions
         response = self._send(lambda: endpoint.create(**body))
-        usage = getattr(response, "usage", None)
         if not getattr(response, "choices", None):
             raise ServerResponseError(
                 self.server,
                 f"{self.server} does not answer as an OpenAI-compatible server. Correct `sample.openai.url` (most end "
                 f"in /v1).",
             )
+        usage = getattr(response, "usage", None)
         if usage is None or usage.completion_tokens is None:
             raise ServerResponseError(
                 self.server,
@@ -164,19 +167,18 @@ class OpenAIEngine:
                 f"tables need. Use a server that does.",
             )
         choice, tokens = response.choices[0], usage.completion_tokens
-        text, logprobs = _parse_chat_choice(choice) if prompt.chat else _parse_text_choice(choice)
-        logprob = self._sum_logprobs(logprobs, tokens) if self.settings.logprobs else None
+        text, logprobs = _parse_choice(choice, prompt.chat)
+        logprob = None
+        if self.settings.logprobs:
+            if not logprobs:
+                raise ServerResponseError(
+                    self.server,
+                    f"The server at {self.server} gives no log-probabilities. Set `sample.openai.logprobs: false`.",
+                )
+            # Some servers leave out tokens (end of text, thoughts): then the sum is not that of the completion.
+            values = [value for value in logprobs if value is not None]
+            logprob = sum(values) if len(values) == tokens else None
         return Completion(request.problem_id, sample, text, tokens, choice.finish_reason or "unknown", logprob)
-
-    def _sum_logprobs(self, logprobs: Sequence[float | None], tokens: int) -> float | None:
-        """The log-probability of the completion, or None if the server leaves out tokens (end of text, thoughts)."""
-        if not logprobs:
-            raise ServerResponseError(
-                self.server,
-                f"The server at {self.server} gives no log-probabilities. Set `sample.openai.logprobs: false`.",
-            )
-        values = [logprob for logprob in logprobs if logprob is not None]
-        return sum(values) if len(values) == tokens else None
 
     def _send(self, call: Callable[[], Reply]) -> Reply:
         import openai
@@ -186,7 +188,7 @@ class OpenAIEngine:
         except openai.APIStatusError as error:
             failure = self._describe_status(error)
         except openai.APIConnectionError as error:
-            failure = self._describe_connection(error)
+            failure = self._describe_connection(error, timed_out=isinstance(error, openai.APITimeoutError))
         except (openai.OpenAIError, ValueError) as error:  # ValueError: a response that is not JSON
             problem = f"The server at {self.server} gave a response that cannot be read ({self._shorten(str(error))})."
             failure = ServerResponseError(self.server, f"{problem} {RERUN_HINT}.")
@@ -202,50 +204,37 @@ class OpenAIEngine:
             body = body.get("message") or body.get("detail")  # `detail` is FastAPI's
         is_message = isinstance(body, str) and not body.lstrip().startswith("<")  # a web page says nothing
         reason = self._shorten(f"{status} {body if is_message else ''}")
-        kind: type[ServerError]
-        if status == 401:
-            # Without the server's message: many servers show a part of the key in it.
+        kind: type[ServerError] = ServerRequestError
+        problem = f"{server} refuses the request ({reason}). Change what it names, or use another server."
+        if status == 401 and self._key is None:
+            # Without the server's message, here and below: many servers show a part of the key in it.
+            kind, problem = ServerKeyError, f"{server} needs a key. Set the environment variable {variable} to one."
+        elif status == 401:
             kind = ServerKeyError
             problem = f"{server} does not accept the key in the environment variable {variable}. Set it to a valid key."
-            if self._key is None:
-                problem = f"{server} needs a key. Set the environment variable {variable} to one."
         elif status == 403:
-            kind = ServerKeyError
-            problem = (
-                f"{server} denies {self.model_name} to the key in the environment variable {variable} ({reason}). Use "
-                f"a key that may use this model."
-            )
+            kind, holder = ServerKeyError, f"the key in the environment variable {variable}"
+            problem = f"{server} denies {self.model_name} to {holder} ({reason}). Use a key that may use this model."
         elif status == 404:
-            kind = ServedModelError
-            problem = (
-                f"{server} has no {self.model_name} ({reason}). Correct the model's `served` name or the path in "
-                f"`sample.openai.url`."
-            )
+            kind, remedy = ServedModelError, "Correct the model's `served` name or the path in `sample.openai.url`"
+            problem = f"{server} has no {self.model_name} ({reason}). {remedy}."
         elif status in (408, 409, 429) or status >= 500:
             kind, problem = ServerUnavailableError, f"{server} is overloaded or broken ({reason}). {RERUN_HINT}."
-        else:
-            kind, problem = (
-                ServerRequestError,
-                f"{server} refuses the request ({reason}). Change what it names, or use another server.",
-            )
         return kind(self.server, problem, status)
 
-    def _describe_connection(self, error: openai.APIConnectionError) -> ServerError:
+    def _describe_connection(self, error: openai.APIConnectionError, timed_out: bool) -> ServerError:
         """The server does not answer."""
-        import openai
-
         cause = error.__cause__
         reason = self._shorten(str(cause) or type(cause).__name__)
         if type(cause).__name__ in ("ConnectError", "ConnectTimeout"):
             problem = f"No server answers at {self.server} ({reason}). Start it, or correct `sample.openai.url`."
             return ServerUnreachableError(self.server, problem)
-        if isinstance(error, openai.APITimeoutError):
+        problem = f"The connection to the server at {self.server} broke ({reason}). {RERUN_HINT}."
+        if timed_out:
             problem = (
                 f"The server at {self.server} took longer than {self.settings.timeout} s for a completion. "
                 f"{RERUN_HINT}, with a higher `sample.openai.timeout` if completions take that long."
             )
-        else:
-            problem = f"The connection to the server at {self.server} broke ({reason}). {RERUN_HINT}."
         return ServerUnavailableError(self.server, problem)
 
     def _shorten(self, message: str) -> str:
@@ -258,21 +247,20 @@ class OpenAIEngine:
 def _image_part(image: bytes) -> dict[str, Any]:
     image_format = detect_image_format(image)
     if image_format is None:
-        raise UnsupportedImageError
+        what = "An image in the problems table is not a PNG, JPEG, GIF or WebP file"
+        raise UnsupportedImageError(f"{what}. Convert it to one.")
     return {"type": "image_url", "image_url": {"url": f"data:image/{image_format};base64,{b64encode(image).decode()}"}}
 
 
-def _parse_chat_choice(choice: Any) -> tuple[str, Sequence[float | None]]:
+def _parse_choice(choice: Any, chat: bool) -> tuple[str, list[float | None]]:
     """The text, with a reasoning model's thoughts before the answer, and the log-probabilities of its tokens."""
+    if not chat:
+        return choice.text or "", (choice.logprobs and choice.logprobs.token_logprobs) or []
     message = choice.message
     thoughts = getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None)
     text = message.content or ""
     logprobs = (choice.logprobs and choice.logprobs.content) or []
     return f"<think>\n{thoughts}\n</think>\n{text}" if thoughts else text, [token.logprob for token in logprobs]
-
-
-def _parse_text_choice(choice: Any) -> tuple[str, Sequence[float | None]]:
-    return choice.text or "", (choice.logprobs and choice.logprobs.token_logprobs) or []
 
 
 def _public_url(url: str) -> str:
@@ -283,18 +271,5 @@ def _public_url(url: str) -> str:
     except ValueError:
         is_usable = False
     if not is_usable:
-        raise ServerUrlError
+        raise ServerUrlError("`sample.openai.url` is not an address such as http://localhost:8000/v1. Correct it.")
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-
-
-def _build_client(settings: Settings, key: str) -> openai.OpenAI:
-    try:
-        import openai
-    except ImportError:
-        raise NotInstalledError("The package openai", install_hints.install_command("openai")) from None
-    return openai.OpenAI(
-        base_url=settings.url,
-        api_key=key,
-        max_retries=settings.retries,
-        timeout=openai.Timeout(settings.timeout, connect=min(CONNECT_TIMEOUT_S, settings.timeout)),
-    )

@@ -51,25 +51,32 @@ def choose_engine(params: Params, model: str) -> str:
 
 
 def build_engine_spec(params: Params, model: str) -> EngineSpec:
-    builders = {"torch": _torch_spec, "vllm": _vllm_spec, "openai": _openai_spec}
-    return builders[choose_engine(params, model)](params, model)
-
-
-def _torch_spec(params: Params, model: str) -> EngineSpec:
-    weights, batch = find_weights(params, model), params.sample.batch
-    if params.run.on != "ray":
-        # Once, here: worker processes inherit the answer.
-        cpu.require_half_precision(model, weights.dtype)
-    plan = plan_workers(params, preload=("leash.engines.torch_engine",))
-    return EngineSpec("torch", "torch", partial(_load_torch, weights, batch), batch, plan)
-
-
-def _vllm_spec(params: Params, model: str) -> EngineSpec:
-    settings, weights = params.sample.vllm, find_weights(params, model)
+    """How to sample a model. Raise if its engine is not installed, or cannot have the model as params.yaml wants it."""
+    name = choose_engine(params, model)
+    otherwise = "set `sample.engine` to another one"
+    if name == "openai":
+        if not find_spec("openai"):
+            raise NotInstalledError("The engine openai", install_hints.install_command("openai"), otherwise)
+        server, entry = params.sample.openai, params.models[model]
+        served = entry.served or entry.hub or entry.path
+        if not served:
+            raise MissingServedNameError(model)
+        # Requests are sent from this machine even if `run.on` is ray: the server does the work.
+        plan = WorkerPlan(1, server.concurrency)
+        return EngineSpec("openai", "openai", partial(_load_openai, server, served), 1, plan)
+    weights = find_weights(params, model)
+    if name == "torch":
+        batch = params.sample.batch
+        if params.run.on != "ray":
+            # Once, here: worker processes inherit the answer.
+            cpu.require_half_precision(model, weights.dtype)
+        plan = plan_workers(params, preload=("leash.engines.torch_engine",))
+        return EngineSpec("torch", "torch", partial(_load_torch, weights, batch), batch, plan)
+    settings = params.sample.vllm
     if weights.dtype == "float64":
         raise UnsupportedDtypeError(model, weights.dtype)
     if not find_spec("vllm"):
-        raise _not_installed("vllm", install_hints.install_vllm_command(has_gpu()))
+        raise NotInstalledError("The engine vllm", install_hints.install_vllm_command(has_gpu()), otherwise)
     try:
         version(package := "vllm")
     except PackageNotFoundError:
@@ -82,22 +89,6 @@ def _vllm_spec(params: Params, model: str) -> EngineSpec:
         gpus=settings.tensor_parallel,
     )
     return EngineSpec("vllm", package, partial(_load_vllm, weights, settings), 1, plan)
-
-
-def _openai_spec(params: Params, model: str) -> EngineSpec:
-    """Requests are sent from this machine even if `run.on` is ray: the server does the work."""
-    if not find_spec("openai"):
-        raise _not_installed("openai", install_hints.install_command("openai"))
-    settings, entry = params.sample.openai, params.models[model]
-    served = entry.served or entry.hub or entry.path
-    if not served:
-        raise MissingServedNameError(model)
-    plan = WorkerPlan(1, settings.concurrency)
-    return EngineSpec("openai", "openai", partial(_load_openai, settings, served), 1, plan)
-
-
-def _not_installed(engine: str, install: str) -> NotInstalledError:
-    return NotInstalledError(f"The engine {engine}", install, "set `sample.engine` to another one")
 
 
 # Workers unpickle these functions, so they stand at module level. Their imports take seconds.

@@ -53,12 +53,19 @@ class TorchEngine:
         self.end_tokens = torch.tensor(ends if isinstance(ends, list) else [ends])
 
     def complete(self, requests: Iterable[Request], decoding: Decoding) -> Iterator[Completion]:
-        for prompts, samples in _batch_by_length(self.tokenizer, requests, self.rows):
-            rows = [SampleRow(prompt, request.stream_name(sample)) for prompt, request, sample in samples]
-            drawn = self.draw(prompts, rows, decoding)
-            texts = self.tokenizer.batch_decode([tokens.ids for tokens in drawn], skip_special_tokens=True)
-            for (_, request, sample), tokens, text in zip(samples, drawn, texts, strict=True):
-                yield Completion(request.problem_id, sample, text, len(tokens.ids), tokens.finish, tokens.logprob)
+        by_length: dict[int, list[tuple[tuple[int, ...], Request, int]]] = {}  # tokens of the prompt, request, sample
+        for request in requests:
+            ids = tuple(tokenize_prompt(request.prompt, self.tokenizer))
+            by_length.setdefault(len(ids), []).extend((ids, request, sample) for sample in request.samples)
+        for samples in by_length.values():
+            for begin in range(0, len(samples), self.rows):
+                batch = samples[begin : begin + self.rows]
+                index = {ids: i for i, ids in enumerate(dict.fromkeys(ids for ids, _, _ in batch))}
+                rows = [SampleRow(index[ids], request.stream_name(sample)) for ids, request, sample in batch]
+                drawn = self.draw(list(index), rows, decoding)
+                texts = self.tokenizer.batch_decode([tokens.ids for tokens in drawn], skip_special_tokens=True)
+                for (_, request, sample), tokens, text in zip(batch, drawn, texts, strict=True):
+                    yield Completion(request.problem_id, sample, text, len(tokens.ids), tokens.finish, tokens.logprob)
 
     def close(self) -> None:
         """Nothing to do: the model's memory is freed when its worker process ends."""
@@ -147,20 +154,3 @@ def _compact_rows(ended: torch.Tensor) -> torch.Tensor:
     stay = torch.arange(live)
     stay[ended[:live]] = live + (~ended[live:]).nonzero().flatten()
     return stay
-
-
-def _batch_by_length(
-    tokenizer: PreTrainedTokenizerBase, requests: Iterable[Request], rows: int
-) -> Iterator[tuple[list[list[int]], list[tuple[int, Request, int]]]]:
-    """Batches of at most `rows` samples whose prompts have equal length: the distinct prompts, and for each row
-    (index of its prompt, request, sample)."""
-    by_length: dict[int, list[tuple[tuple[int, ...], Request]]] = {}
-    for request in requests:
-        ids = tuple(tokenize_prompt(request.prompt, tokenizer))
-        by_length.setdefault(len(ids), []).append((ids, request))
-    for group in by_length.values():
-        samples = [(ids, request, sample) for ids, request in group for sample in request.samples]
-        for begin in range(0, len(samples), rows):
-            batch = samples[begin : begin + rows]
-            index = {ids: i for i, ids in enumerate(dict.fromkeys(ids for ids, _, _ in batch))}
-            yield [list(ids) for ids in index], [(index[ids], request, sample) for ids, request, sample in batch]

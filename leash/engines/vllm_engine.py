@@ -100,15 +100,8 @@ class VllmEngine:
                 continue
             ticket, request, sample = self._running.pop(output.request_id)
             drawn = output.outputs[0]
-            completion = Completion(
-                request.problem_id,
-                sample,
-                drawn.text,
-                len(drawn.token_ids),
-                drawn.finish_reason,
-                drawn.cumulative_logprob,
-            )
-            self._finished.setdefault(ticket, []).append(completion)
+            facts = drawn.text, len(drawn.token_ids), drawn.finish_reason, drawn.cumulative_logprob
+            self._finished.setdefault(ticket, []).append(Completion(request.problem_id, sample, *facts))
             self._unfinished_counts[ticket] -= 1
             if not self._unfinished_counts[ticket]:
                 del self._unfinished_counts[ticket]

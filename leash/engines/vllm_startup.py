@@ -15,7 +15,7 @@ import secrets
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, Any
 
@@ -47,41 +47,30 @@ INDIRECT_ERROR_PHRASES = (
 )
 
 
-class VllmStartError(LeashError):
-    """vLLM cannot start on a model. `cause` is its root cause in one line."""
+class VllmError(LeashError):
+    """vLLM cannot start, or failed while it was working. `cause` is the root cause in one line."""
 
-    def __init__(self, weights: Weights, cause: str) -> None:
-        self.model, self.cause = weights.name, cause
-        remedy = f"Set {LOG_LEVEL_VARIABLE}=INFO to see its log."
-        if "SIGILL" in cause and weights.dtype != "float32":
-            remedy = f"Set `models.{weights.name}.dtype` to float32."
-        super().__init__(f"vLLM cannot start on {weights.name}: {cause}. {remedy}")
-
-
-class VllmFailedError(LeashError):
-    """vLLM failed while it was working. `cause` is the root cause in one line."""
-
-    def __init__(self, cause: str) -> None:
+    def __init__(self, problem: str, cause: str, remedy: str) -> None:
         self.cause = cause
-        super().__init__(f"vLLM failed: {cause}. Finished work is kept: run the command again to continue.")
+        super().__init__(f"{problem}: {cause}. {remedy}.")
 
 
 def start_engine(weights: Weights, settings: Vllm, *, gpu_tokens_per_step: int | None = None) -> Any:
     """Start vLLM's engine. `gpu_tokens_per_step` limits the tokens per step on a GPU; it has no effect on a CPU."""
     quiet = LOG_LEVEL_VARIABLE not in os.environ
-    if quiet:
-        # Set before vLLM is imported, and inherited by its processes.
-        os.environ[LOG_LEVEL_VARIABLE] = "ERROR"
     log = tempfile.TemporaryFile() if quiet else None  # noqa: SIM115 - `close_engine` closes it
+    # Set before vLLM is imported, and inherited by its processes. With the fault handler, a Python process prints the
+    # signal that kills it, such as SIGILL.
+    variables = {"PYTHONFAULTHANDLER": "1", LOG_LEVEL_VARIABLE: os.environ.get(LOG_LEVEL_VARIABLE, "ERROR")}
     try:
-        with _redirect_output(log), _enable_faulthandler():
+        with _redirect_output(log), _set_environment(variables):
             engine = _create_engine(weights, settings, gpu_tokens_per_step)
     except (OSError, ValueError, RuntimeError) as error:
-        cause = find_root_cause(_read_log_tail(log), error)
-        raise (explain_load_error(weights, error) or VllmStartError(weights, cause)) from error
-    finally:
-        if quiet:
-            del os.environ[LOG_LEVEL_VARIABLE]
+        cause, remedy = find_root_cause(_read_log_tail(log), error), f"Set {LOG_LEVEL_VARIABLE}=INFO to see its log"
+        if "SIGILL" in cause and weights.dtype != "float32":
+            remedy = f"Set `models.{weights.name}.dtype` to float32"
+        general = VllmError(f"vLLM cannot start on {weights.name}", cause, remedy)
+        raise (explain_load_error(weights, error) or general) from error
     engine.start_log = log
     return engine
 
@@ -92,7 +81,8 @@ def step_engine(engine: Any) -> list[Any]:
         outputs: list[Any] = engine.step()
     except Exception as error:
         cause = find_root_cause(_read_log_tail(getattr(engine, "start_log", None)), error)
-        raise VllmFailedError(cause) from error
+        remedy = "Finished work is kept: run the command again to continue"
+        raise VllmError("vLLM failed", cause, remedy) from error
     return outputs
 
 
@@ -126,14 +116,10 @@ def find_root_cause(log: str, error: BaseException) -> str:
     if fatal := FATAL_ERROR_PATTERN.findall(log):
         crash = describe_exit(-signal.SIGILL) if fatal[-1] == "Illegal instruction" else f"crashed ({fatal[-1]})"
         return f"one of its processes {crash}"
-    lines = [LOG_PREFIX_PATTERN.sub("", line, count=1) for line in log.splitlines()]
-    exceptions = [
-        line
-        for line in lines
-        if EXCEPTION_PATTERN.match(line) and not any(phrase in line for phrase in INDIRECT_ERROR_PHRASES)
-    ]
-    if exceptions:
-        return exceptions[-1].rstrip(".")
+    for logged in reversed(log.splitlines()):
+        line = LOG_PREFIX_PATTERN.sub("", logged, count=1)
+        if EXCEPTION_PATTERN.match(line) and not any(phrase in line for phrase in INDIRECT_ERROR_PHRASES):
+            return line.rstrip(".")
     # A killed process prints nothing; the others only report that it is gone.
     return f"one of its processes {describe_exit(-signal.SIGKILL)}" if log else summary
 
@@ -215,17 +201,16 @@ def _redirect_output(log: IO[bytes] | None) -> Iterator[None]:
 
 
 @contextmanager
-def _enable_faulthandler() -> Iterator[None]:
-    """Let Python processes started meanwhile print the signal that kills them, such as SIGILL."""
-    before = os.environ.get("PYTHONFAULTHANDLER")
-    os.environ["PYTHONFAULTHANDLER"] = "1"
+def _set_environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables, and restore what they were afterwards."""
+    before = {name: os.environ[name] for name in variables if name in os.environ}
+    os.environ.update(variables)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ["PYTHONFAULTHANDLER"]
-        else:
-            os.environ["PYTHONFAULTHANDLER"] = before
+        for name in variables.keys() - before.keys():
+            del os.environ[name]
+        os.environ.update(before)
 
 
 def _read_log_tail(log: IO[bytes] | None) -> str:

@@ -53,10 +53,6 @@ class _OpenProblem:
     missing_after_target: int = 0  # samples that it may need up to k
     hits: list[int] = field(default_factory=list)  # sample numbers, ascending
 
-    @property
-    def hits_below_target(self) -> int:
-        return bisect_left(self.hits, self.target)
-
 
 class Budget:
     """Iterate over `units` for what to draw, and report each result to `saw`."""
@@ -109,8 +105,8 @@ class Budget:
         through one by one, so that a run that continues makes the same rounds as an uninterrupted one."""
         problem = self._open[problem_id]
         self.at_most -= problem.missing_after_target
-        while not self._is_finished(problem):
-            begin, problem.target = problem.target, self._next_target(problem)
+        while (target := self._next_target(problem)) is not None:
+            begin, problem.target = problem.target, target
             missing = self._missing(problem_id, begin, problem.target)
             if len(missing):
                 problem.pending = len(missing)
@@ -123,15 +119,16 @@ class Budget:
                 return
         del self._open[problem_id]
 
-    def _is_finished(self, problem: _OpenProblem) -> bool:
-        if self.stop and problem.target >= self.stop.floor and problem.hits_below_target >= self.stop.after:
-            return True
-        return problem.target >= self.k
-
-    def _next_target(self, problem: _OpenProblem) -> int:
+    def _next_target(self, problem: _OpenProblem) -> int | None:
+        """How many samples the problem has after its next round; None if it is finished."""
+        n, hits = problem.target, bisect_left(problem.hits, problem.target)
+        if n >= self.k:
+            return None
         if self.stop is None:
             return self.k
-        n, hits, needed = problem.target, problem.hits_below_target, self.stop.after
+        needed = self.stop.after
+        if hits >= needed and n >= self.stop.floor:
+            return None
         if n == 0:
             return min(self.k, max(FIRST_ROUND_SAMPLES, needed, self.stop.floor))
         # As many samples as the hit rate so far suggests for the hits that are missing, within the limit of growth.

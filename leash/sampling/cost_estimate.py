@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
@@ -108,12 +109,10 @@ def run(
 ) -> list[Cost]:
     """The costs of all models and data sets of the run, each with both budgets. `speeds` has the tokens per second that
     a pilot measured, by model and data set."""
-    return [
-        cost
-        for model in sampled_models(params)
-        for dataset in params.run.datasets
-        for cost in estimate_costs(params, model, dataset, given, (speeds or {}).get((model, dataset)))
-    ]
+    costs: list[Cost] = []
+    for model, dataset in product(sampled_models(params), params.run.datasets):
+        costs += estimate_costs(params, model, dataset, given, (speeds or {}).get((model, dataset)))
+    return costs
 
 
 def sampled_models(params: Params) -> list[str]:
@@ -133,7 +132,10 @@ def estimate_costs(
     if not speed and measured_speed:
         speed = measured_speed / selection.build_engine_spec(params, model).plan.workers
     mean_bytes = on_disk.mean_bytes or (mean_tokens and mean_tokens * BYTES_PER_TOKEN)
-    k, stop = params.k(model, dataset), params.sample.stop_after or min_stop_after(params, dataset)
+    k, stop = params.k(model, dataset), params.sample.stop_after
+    if not stop:  # the fewest hits after which a problem may stop at the chosen epsilon, for any pair
+        pair_ks = [params.pair_k(pair, dataset) for pair in params.run.pairs]
+        stop = max(min_hits_above(params.epsilon(pair_k), pair_k) for pair_k in pair_ks)
     adaptive = None
     if hits is not None:
         counts = list(zip(on_disk.samples, hits, strict=True))
@@ -141,17 +143,10 @@ def estimate_costs(
         adaptive = sum(expected_more_samples(n, c, stop, k, params.sample.floor, prior) for n, c in counts)
     for budget, completions in ((f"k = {k}", float(on_disk.missing(k))), (f"stop after {stop}", adaptive)):
         tokens = None if completions is None or mean_tokens is None else completions * mean_tokens
-        yield Cost(
-            model,
-            dataset,
-            budget,
-            completions,
-            tokens,
-            hours=tokens / speed / 3600 if tokens is not None and speed else None,
-            disk=completions * mean_bytes if completions is not None and mean_bytes else None,
-            counted=problems.count if problems.by_id is None else None,
-            drawn=any(on_disk.samples),
-        )
+        hours = tokens / speed / 3600 if tokens is not None and speed else None
+        disk = completions * mean_bytes if completions is not None and mean_bytes else None
+        counted = problems.count if problems.by_id is None else None
+        yield Cost(model, dataset, budget, completions, tokens, hours, disk, counted, drawn=any(on_disk.samples))
 
 
 def load_problems_offline(params: Params, dataset: str) -> ProblemSet:
@@ -183,32 +178,22 @@ def measure_samples(model: str, dataset: str, problems: ProblemSet) -> SampleSta
 
 
 def count_hits(params: Params, model: str, dataset: str, problems: ProblemSet) -> list[int] | None:
-    """How many of the first samples of each problem are correct.
-
-    None if they cannot be graded here: the problems are not fetched, or their grader costs money, is slow, or lacks
-    something (which `leash doctor` reports).
-    """
+    """How many of the first samples of each problem are correct. None if they cannot be graded here: the problems are
+    not fetched, or their grader costs money, is slow, or lacks something (which `leash doctor` reports)."""
     is_hit = None
     with suppress(LeashError):
         is_hit = sampler.make_hit_check(params, dataset, problems.by_id) if problems.by_id is not None else None
     if is_hit is None or problems.by_id is None:
         return None
-    hits: Counter[str] = Counter()
-    graded: set[tuple[str, int]] = set()
+    hits: dict[tuple[str, int], bool] = {}
     ledger = Ledger(tables.completions_folder(model, dataset))
     for part in ledger.peek(["problem_id", "sample", "text"], below=MAX_GRADED_SAMPLES):
         for row in part.to_pylist():
             key = row["problem_id"], row["sample"]
-            if key not in graded and row["problem_id"] in problems.by_id:
-                graded.add(key)
-                hits[row["problem_id"]] += is_hit(row["problem_id"], row["text"])
-    return [hits[problem] for problem in problems.by_id]
-
-
-def min_stop_after(params: Params, dataset: str) -> int:
-    """The fewest hits after which a problem may stop at the chosen epsilon, for any pair."""
-    ks = [params.pair_k(pair, dataset) for pair in params.run.pairs]
-    return max(min_hits_above(params.epsilon(k), k) for k in ks)
+            if key not in hits and row["problem_id"] in problems.by_id:
+                hits[key] = is_hit(row["problem_id"], row["text"])
+    per_problem = Counter(problem for (problem, _), hit in hits.items() if hit)
+    return [per_problem[problem] for problem in problems.by_id]
 
 
 def fit_hit_rate_prior(counts: list[tuple[int, int]]) -> tuple[float, float]:
@@ -241,7 +226,12 @@ def format_costs(params: Params, costs: list[Cost], width: int = 80) -> str:
     if not costs:
         return "All models of this run are imported: there is nothing to sample."
     header = ["model", "data set", "budget", "completions", "M tokens", "hours", "MB"]
-    rows = [*(cost.cells for cost in costs), *(_total_cost(costs, adaptive).cells for adaptive in (False, True))]
+    rows = [cost.cells for cost in costs]
+    for budget in ("fixed", "adaptive"):
+        parts = [cost for cost in costs if cost.is_adaptive == (budget == "adaptive")]
+        columns = zip(*((cost.completions, cost.tokens, cost.hours, cost.disk) for cost in parts), strict=True)
+        completions, tokens, hours, disk = (None if None in column else sum(filter(None, column)) for column in columns)
+        rows.append(Cost("all", "", budget, completions, tokens, hours, disk).cells)
     table = format_text_table(header, rows, align=["left"] * 3 + ["right"] * 4)
     notes = (textwrap.fill(note, width, break_on_hyphens=False) for note in describe_assumptions(params, costs))
     return "\n".join([table, "", *notes])
@@ -269,14 +259,3 @@ def describe_assumptions(params: Params, costs: list[Cost]) -> Iterator[str]:
 def is_pilot_needed(costs: list[Cost]) -> bool:
     """Whether a model has no samples on a data set, so that its lengths and hit rates are unknown."""
     return any(not cost.drawn for cost in costs)
-
-
-def _total_cost(costs: list[Cost], adaptive: bool) -> Cost:
-    parts = [cost for cost in costs if cost.is_adaptive == adaptive]
-
-    def total(field: str) -> float | None:
-        values = [getattr(cost, field) for cost in parts]
-        return None if None in values else float(sum(values))
-
-    budget = "adaptive" if adaptive else "fixed"
-    return Cost("all", "", budget, total("completions"), total("tokens"), total("hours"), total("disk"))

@@ -1,8 +1,4 @@
-"""A warning if the same text comes more often than independent samples allow: a seed used twice, a server that caches.
-
-In:  the completions of a model on a data set.
-Out: a warning, or None.
-"""
+"""A warning if the same text comes more often than independent samples allow (a seed used twice, a caching server)."""
 
 from __future__ import annotations
 
@@ -34,11 +30,9 @@ def find_repeat_warning(params: Params, model: str, dataset: str) -> str | None:
 def format_repeat_warning(
     model: str, dataset: str, *, pairs: int, implied: float, worst: str | None, exact: bool
 ) -> str | None:
-    """The warning if there are more equal pairs than chance gives, else None.
-
-    Equal pairs of such unlikely texts are rare events that at worst come in clusters: their variance is at most three
-    times their mean. Six standard deviations are not chance.
-    """
+    """The warning if there are more equal pairs than chance gives, else None."""
+    # Equal pairs of such unlikely texts are rare events that at worst come in clusters: their variance is at most three
+    # times their mean. Six standard deviations are not chance.
     if pairs <= implied + 6 * math.sqrt(3 * implied + 1):
         return None
     expectation = (

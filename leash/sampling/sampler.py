@@ -1,4 +1,4 @@
-"""The parts of sampling: prompts, fingerprint, budget, and the loop that draws with an engine into a ledger.
+"""The parts of sampling: fingerprint, budget, and the loop that draws with an engine into a ledger.
 
 `stages/sample/stage.py` puts them together. `leash doctor` uses the `refuse_…` functions, which raise before anything
 is drawn.
@@ -25,18 +25,15 @@ from leash.params.security import refuse_unlisted_graders
 from leash.problems import Problem, load_problems
 from leash.progress import Progress, format_rate
 from leash.prompts import Prompt
-from leash.sampling.budget import Budget, DrawUnit, StoppingRule
+from leash.sampling.budget import Budget, StoppingRule
 from leash.scheduler.run import run_units
 from leash.weights import find_weights, load_processor, load_tokenizer
 
 HitCheck = Callable[[str, str], bool]  # problem id and text -> whether the text is correct
 
 
-class MissingMaxTokensError(LeashError):
-    """`sample.max_tokens` has no default, since every completion is paid for up to it."""
-
-    def __init__(self) -> None:
-        super().__init__("`sample.max_tokens` is missing. Set it to the largest number of tokens of a completion.")
+class SamplingError(LeashError):
+    """Sampling cannot start or go on, for the reason that the sentence gives."""
 
 
 class PaidGraderError(LeashError):
@@ -48,14 +45,6 @@ class PaidGraderError(LeashError):
             f"`sample.stop_after` grades {dataset} while it samples, and the grader {grader} costs money. Allow that "
             f"with `sample.paid_graders: true`, or draw all k samples with `stop_after: null`."
         )
-
-
-class MissingSamplesError(LeashError):
-    """An engine returned fewer completions than were requested."""
-
-    def __init__(self, engine: str) -> None:
-        self.engine = engine
-        super().__init__(f"The engine {engine} returned fewer completions than requested. Run the command again.")
 
 
 @dataclass
@@ -87,22 +76,12 @@ class DrawStats:
         return self.warm_tokens / self.seconds if self.warm_tokens and self.seconds else None
 
 
-def build_prompts(
-    params: Params, model: str, dataset: str, problems: Mapping[str, Problem], engine: str
-) -> dict[str, Prompt]:
-    """The prompt of each problem. Raise if there are images that this engine cannot show."""
-    images = prompts.load_problem_images(dataset)
-    if images:
-        prompts.refuse_images(params, model, dataset, engine)
+def question_hashes(problems: Mapping[str, Problem], images: Mapping[str, Sequence[bytes]]) -> dict[str, str]:
+    """A hash of each problem's question and images."""
     return {
-        problem: prompts.build_prompt(params, model, dataset, row["question"], images.get(problem, ()))
+        problem: atomic_io.hash_of(row["question"], *map(atomic_io.bytes_hash, images.get(problem, ())))
         for problem, row in problems.items()
     }
-
-
-def question_hash(question: str, images: Sequence[bytes]) -> str:
-    """A hash of a question and its images."""
-    return atomic_io.hash_of(question, *map(atomic_io.bytes_hash, images))
 
 
 def fingerprint(params: Params, model: str, dataset: str) -> dict[str, str]:
@@ -143,8 +122,8 @@ def new_budget(params: Params, problem_ids: Sequence[str], k: int, ledger: Ledge
 
 
 def decoding_from_params(sample: Sample) -> Decoding:
-    if sample.max_tokens is None:
-        raise MissingMaxTokensError
+    if sample.max_tokens is None:  # it has no default, since every completion is paid for up to it
+        raise SamplingError("`sample.max_tokens` is missing. Set it to the largest number of tokens of a completion.")
     return Decoding(sample.temperature, sample.top_p, sample.max_tokens)
 
 
@@ -159,13 +138,13 @@ def draw_samples(
     is_hit: HitCheck | None,
 ) -> DrawStats:
     """Draw what the budget wants, keep it in the ledger, and report hits to the budget, until nothing is left."""
-    stats = DrawStats()
-    stream_name = (params.sample.seed, model, dataset)
-
-    def build_requests(unit: DrawUnit) -> list[Request]:
-        return [Request(task.problem_id, prompt_of[task.problem_id], task.samples, stream_name) for task in unit]
-
-    units = (build_requests(unit) if unit else None for unit in budget.units(spec.rows, spec.plan.slots))
+    stats, stream_name = DrawStats(), (params.sample.seed, model, dataset)
+    units = (
+        [Request(task.problem_id, prompt_of[task.problem_id], task.samples, stream_name) for task in unit]
+        if unit
+        else None
+        for unit in budget.units(spec.rows, spec.plan.slots)
+    )
     draw: Callable[..., Any] = submit_requests if spec.plan.stepping else generate_completions
     act = partial(draw, decoding=decoding_from_params(params.sample))
     with Progress(budget.at_most, f"sample {model} on {dataset}", "completions") as progress:
@@ -176,7 +155,8 @@ def draw_samples(
         with closing(run_units(units, make, act, spec.plan)) as results:
             for requests, completions in results:
                 if len(completions) != sum(len(request.samples) for request in requests):
-                    raise MissingSamplesError(spec.name)
+                    fault = f"The engine {spec.name} returned fewer completions than requested"
+                    raise SamplingError(f"{fault}. Run the command again.")
                 # First to disk, then graded: a grader that fails must not lose paid completions.
                 ledger.add(completions)
                 hits = [is_hit is not None and is_hit(c.problem_id, c.text) for c in completions]
@@ -202,11 +182,8 @@ def generate_completions(engine: Engine, requests: Sequence[Request], *, decodin
 
 
 def make_hit_check(params: Params, dataset: str, problems: Mapping[str, Problem]) -> HitCheck | None:
-    """The function that grades completions while sampling, to stop early and to show hits.
-
-    None if grading should wait for the verify stage: the grader costs money and is not allowed here, or it is slow and
-    nothing stops early.
-    """
+    """The function that grades completions while sampling, to stop early and to show hits. None if grading should wait
+    for the verify stage: the grader costs money and is not allowed here, or it is slow and nothing stops early."""
     graders = {row["grader"] for row in problems.values()}
     refuse_unlisted_graders(params, dataset, graders)
     refuse_paid_graders(params, dataset, graders)
@@ -229,11 +206,7 @@ def refuse_other_samples(params: Params, model: str, dataset: str) -> None:
     has weights."""
     ledger = Ledger(tables.completions_folder(model, dataset))
     if ledger.size:  # without samples there is nothing to compare, and hashing large weights takes seconds
-        images = prompts.load_problem_images(dataset)
-        hashes = {
-            problem: question_hash(row["question"], images.get(problem, ()))
-            for problem, row in load_problems(dataset).items()
-        }
+        hashes = question_hashes(load_problems(dataset), prompts.load_problem_images(dataset))
         ledger.check(fingerprint(params, model, dataset), hashes, again=resample_command(model, dataset))
 
 
@@ -242,9 +215,8 @@ def format_first_prompt(params: Params, model: str, dataset: str) -> str:
     problem, row = next(iter(load_problems(dataset).items()))
     images = prompts.load_problem_images(dataset).get(problem, ())
     prompt = prompts.build_prompt(params, model, dataset, row["question"], images)
-    if selection.choose_engine(params, model) in ENGINES_WITHOUT_WEIGHTS:
-        return prompts.format_prompt_for_display(prompt, None)
-    weights = find_weights(params, model)
-    return prompts.format_prompt_for_display(
-        prompt, load_processor(weights) if prompt.images else load_tokenizer(weights)
-    )
+    tokenizer = None
+    if selection.choose_engine(params, model) not in ENGINES_WITHOUT_WEIGHTS:
+        load = load_processor if prompt.images else load_tokenizer
+        tokenizer = load(find_weights(params, model))
+    return prompts.format_prompt_for_display(prompt, tokenizer)

@@ -1,8 +1,5 @@
 """Entropies of groups of problems: each measure of a model, and the changes of a pair, with their intervals.
 
-    estimate_intervals(measured, floors, settings)[1]  ->  {"model": "base", "dataset": "all", "measure": "tokens",
-                                                            "value": 31.5, "low": 27.9, "high": 35.3, "floor": 0.4}
-
 In: one row per problem, from the queries of the stage `entropy`. Out: rows for its tables.
 
 The paper's decoupling is that token entropy may rise while answer entropy falls. `estimate_decoupling` tests it: the

@@ -1,8 +1,5 @@
 """Log-probabilities and entropies from logits, step by step: pure functions of tensors.
 
-    compute_steps(logits, tokens, ScoringSpec(entropies=True))
-        ->  StepStats(logprob, decoding_logprob, entropy, decoding_entropy)
-
 A step's own distribution is the softmax of its logits. The decoding distribution is the one that is sampled from:
 logits divided by the temperature, then the nucleus: the smallest set of most likely tokens whose mass reaches top_p.
 If several tokens are equally likely at its border, each of them counts as inside. All values are in nats.
@@ -10,7 +7,6 @@ If several tokens are equally likely at its border, each of them counts as insid
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,11 +29,6 @@ class StepStats(NamedTuple):
     decoding_entropy: FloatArray | None
 
 
-def concatenate_steps(parts: Sequence[StepStats]) -> StepStats:
-    columns: list[Any] = [None if values[0] is None else np.concatenate(values) for values in zip(*parts, strict=True)]
-    return StepStats(*columns)
-
-
 def compute_steps(logits: torch.Tensor, tokens: torch.Tensor, spec: ScoringSpec) -> StepStats:
     """Compute the statistics of each step. The logits (steps by vocabulary, float32 or float64) are overwritten."""
     decoding = None
@@ -46,12 +37,9 @@ def compute_steps(logits: torch.Tensor, tokens: torch.Tensor, spec: ScoringSpec)
         decoding = _decoding_stats(logits, tokens, spec)
     logprob, entropy = _softmax_stats(logits, tokens, spec.entropies)
     decoding_logprob, decoding_entropy = decoding or (logprob, entropy)
-    return StepStats(
-        _to_numpy(logprob),
-        _to_numpy(decoding_logprob),
-        None if entropy is None else _to_numpy(entropy),
-        _to_numpy(decoding_entropy) if spec.entropies and decoding_entropy is not None else None,
-    )
+    tensors = (logprob, decoding_logprob, entropy, decoding_entropy if spec.entropies else None)
+    columns: list[Any] = [None if values is None else values.double().cpu().numpy() for values in tensors]
+    return StepStats(*columns)
 
 
 def _softmax_stats(
@@ -79,24 +67,18 @@ def _decoding_stats(logits: torch.Tensor, tokens: torch.Tensor, spec: ScoringSpe
     chosen = tempered.gather(1, tokens[:, None])[:, 0]
     if spec.top_p == 1:
         return chosen, -(tempered.exp() * tempered).sum(1)
-    return _nucleus_stats(tempered, chosen, spec.top_p)
-
-
-def _nucleus_stats(logprobs: torch.Tensor, chosen: torch.Tensor, top_p: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """The same within the nucleus of each step, given log-probabilities at the temperature."""
-    ordered = logprobs.topk(min(TOP_P_PRESORT_TOKENS, logprobs.shape[1]), dim=1).values
+    ordered = tempered.topk(min(TOP_P_PRESORT_TOKENS, tempered.shape[1]), dim=1).values
     # Steps whose sorted tokens do not reach top_p have a larger nucleus.
-    short = ordered.exp().sum(1) < top_p
-    logprob, entropy = _sorted_nucleus_stats(ordered, chosen, top_p)
-    if ordered.shape[1] < logprobs.shape[1] and bool(short.any()):
-        whole = logprobs[short].sort(dim=1, descending=True).values
-        logprob[short], entropy[short] = _sorted_nucleus_stats(whole, chosen[short], top_p)
+    short = ordered.exp().sum(1) < spec.top_p
+    logprob, entropy = _nucleus_stats(ordered, chosen, spec.top_p)
+    if ordered.shape[1] < tempered.shape[1] and bool(short.any()):
+        whole = tempered[short].sort(dim=1, descending=True).values
+        logprob[short], entropy[short] = _nucleus_stats(whole, chosen[short], spec.top_p)
     return logprob, entropy
 
 
-def _sorted_nucleus_stats(
-    ordered: torch.Tensor, chosen: torch.Tensor, top_p: float
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _nucleus_stats(ordered: torch.Tensor, chosen: torch.Tensor, top_p: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same within the nucleus of each step, given the descending log-probabilities at the temperature."""
     masses = ordered.exp()
     # A token is inside if the tokens before it have not reached top_p yet.
     kept = masses.cumsum(1) - masses < top_p
@@ -105,7 +87,3 @@ def _sorted_nucleus_stats(
     last = ordered.where(kept, torch.inf).amin(1)
     entropy = total.log() - (masses * ordered.where(kept, 0.0)).sum(1) / total
     return (chosen - total.log()).clamp(max=0).where(chosen >= last, -torch.inf), entropy.clamp(min=0)
-
-
-def _to_numpy(values: torch.Tensor) -> FloatArray:
-    return values.double().cpu().numpy()

@@ -68,8 +68,8 @@ def number_references(solutions: Iterable[tuple[str, str, str, bool]]) -> Iterat
 def references_from_problems(problems: Iterable[Mapping[str, Any]]) -> Iterator[Reference]:
     """The solutions that a data set's problems bring along."""
     for row in problems:
-        solutions = json.loads(row["meta"]).get("traces", {})
-        yield from number_references((row["problem_id"], source, text, True) for source, text in solutions.items())
+        for source, text in json.loads(row["meta"]).get("traces", {}).items():
+            yield Reference(row["problem_id"], source, 0, text, ended=True)
 
 
 def references_from_completions(

@@ -8,32 +8,37 @@ A score belongs to a trace, the weights and the `ScoringSpec`. A table that grow
 run continues from the parts it finished, until the weights or the specification change.
 
     ScoringJob ─► ScoreTable: which traces have no score on disk? ─► ScoringUnit ─► worker ─► part on disk ─► table
+
+    data/entropy/base/chain.parquet             the table
+    data/entropy/base/.chain.parts/*.parquet    the finished units of a run that was stopped
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field, fields
-from functools import cached_property, lru_cache, partial
+from dataclasses import asdict, dataclass, fields
+from functools import lru_cache, partial
 from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from leash import atomic_io, cpu, install_hints, tables
 from leash.errors import LeashError, NotInstalledError
 from leash.params.groups import Params, Vllm
 from leash.progress import Progress
+from leash.prompts import build_prompt
 from leash.scheduler.run import run_units
 from leash.scheduler.units import WorkerPlan, register_preloads
-from leash.scoring import partial_scores
 from leash.scoring.traces import Score, ScoringSpec, Trace
-from leash.weights import Weights, has_gpu, load_model, with_scoring_dtype
+from leash.weights import Weights, find_weights, has_gpu, load_model, with_scoring_dtype
 
 if TYPE_CHECKING:
     from leash.scoring.torch_scorer import Scorer
@@ -44,14 +49,13 @@ if TYPE_CHECKING:
 MAX_UNIT_TRACES = 1024
 MAX_UNIT_CHARS = 1 << 16
 SCORE_DECIMALS = 6  # further decimals depend on the batch in which a trace happened to be scored
-PRELOADED_MODULES = ("leash.scoring.torch_scorer",)
+# In the metadata of tables and parts: what the scores were made with (weights, dtype, specification), and which rows a
+# finished table has. Scores that were made with anything else are ignored.
+MADE_WITH_KEY, ROWS_KEY = "made_with", "rows"
 
 
 class NoEntropiesError(LeashError):
     """vLLM was chosen as the scorer of entropies."""
-
-    def __init__(self) -> None:
-        super().__init__("vLLM gives log-probabilities but no entropies; compute those with the engine `torch`.")
 
 
 @dataclass(frozen=True)
@@ -62,10 +66,6 @@ class ScoringJob:
     weights: Weights
     labels: Sequence[Mapping[str, Any]]
     traces: Sequence[Trace]
-
-    @cached_property
-    def keys(self) -> list[str]:
-        return [trace.key for trace in self.traces]
 
 
 @dataclass(frozen=True)
@@ -78,33 +78,48 @@ class ScoringUnit:
     traces: Sequence[Trace]
 
 
-@dataclass(frozen=True)
-class VllmWorkerPlan(WorkerPlan):
-    """Workers that each have a vLLM engine."""
-
-    settings: Vllm = field(default_factory=Vllm)
+def build_job(
+    params: Params, model: str, dataset: str, path: Path, rows: Sequence[Mapping[str, Any]], label_names: Sequence[str]
+) -> ScoringJob:
+    """A model on texts of a data set. A row has a question, a text, whether that `ended`, and the table's labels."""
+    labels = [{name: row[name] for name in label_names} for row in rows]
+    traces = [Trace(build_prompt(params, model, dataset, row["question"]), row["text"], row["ended"]) for row in rows]
+    return ScoringJob(path, find_weights(params, model), labels, traces)
 
 
 def plan_scoring_workers(params: Params, spec: ScoringSpec) -> WorkerPlan:
     """The workers of this run. This machine's GPU gets one worker; use Ray for several GPUs."""
     ray = params.ray if params.run.on == "ray" else None
     if spec.engine == "vllm":
-        settings = params.sample.vllm
-        return VllmWorkerPlan(at_once=2, stepping=True, ray=ray, gpus=settings.tensor_parallel, settings=settings)
+        return WorkerPlan(at_once=2, stepping=True, ray=ray, gpus=params.sample.vllm.tensor_parallel)
     if not ray:
-        register_preloads(PRELOADED_MODULES)
+        register_preloads(["leash.scoring.torch_scorer"])
     return WorkerPlan(1 if has_gpu() else params.run.workers, ray=ray, gpus=1)
 
 
 def update_score_tables(
-    jobs: Sequence[ScoringJob], schema: pa.Schema, what: str, workers: WorkerPlan, spec: ScoringSpec
+    jobs: Sequence[ScoringJob],
+    schema: pa.Schema,
+    what: str,
+    workers: WorkerPlan,
+    spec: ScoringSpec,
+    vllm: Vllm | None = None,
 ) -> int:
     """Make the tables that do not have exactly these traces, weights and specification; return the number of traces
-    that were scored. The scores of a unit are on disk as soon as it is finished."""
-    vllm = workers.settings if isinstance(workers, VllmWorkerPlan) else Vllm()
+    that were scored. The scores of a unit are on disk as soon as it is finished. `vllm` is for the engine of that name
+    (default: its default settings)."""
+    vllm = vllm or Vllm()
     for folder in {job.path.parent for job in jobs}:
         atomic_io.delete_unfinished(folder)
-    stale = [table for table in _describe_tables(jobs, schema, spec, vllm) if not table.is_current()]
+    window = vllm.max_model_len if spec.engine == "vllm" else None
+    # Once per model: `identity` hashes the weights. Changing this text makes all users score everything again.
+    weights = {job.weights: with_scoring_dtype(job.weights) for job in jobs}
+    made_with = {
+        given: json.dumps([used.identity, used.dtype, asdict(spec), window, SCORE_DECIMALS])
+        for given, used in weights.items()
+    }
+    score_tables = [ScoreTable(job, schema, weights[job.weights], made_with[job.weights]) for job in jobs]
+    stale = [table for table in score_tables if not table.is_current()]
     missing = [table.missing_traces() for table in stale]
     units = [unit for i, table in enumerate(stale) for unit in _split_into_units(i, table.weights, spec, missing[i])]
     units_left = Counter(unit.table for unit in units)
@@ -122,51 +137,65 @@ def update_score_tables(
     return total
 
 
-@dataclass(frozen=True)
 class ScoreTable:
-    """A job's table on disk. `made_with` identifies everything that decides a trace's score."""
+    """A job's table on disk and, until it is complete, its parts. `made_with` has all that decides a trace's score."""
 
-    job: ScoringJob
-    schema: pa.Schema
-    weights: Weights
-    made_with: str
-
-    @property
-    def score_schema(self) -> pa.Schema:
-        """The columns of the table that are fields of `Score`."""
+    def __init__(self, job: ScoringJob, schema: pa.Schema, weights: Weights, made_with: str) -> None:
+        self.path, self.schema, self.weights, self.made_with = job.path, schema, weights, made_with
+        keys = [trace.key for trace in job.traces]
+        self.traces = dict(zip(keys, job.traces, strict=True))
+        self.labels = list(zip(job.labels, keys, strict=True))
         score_fields = {each.name for each in fields(Score)}
-        return pa.schema([column for column in self.schema if column.name in score_fields])
-
-    @cached_property
-    def note(self) -> dict[str, str]:
-        """The metadata of the finished table: what its scores were made with, and which rows it has."""
-        rows = (json.dumps([label, key]) for label, key in zip(self.job.labels, self.job.keys, strict=True))
-        rows_hash = atomic_io.hash_of(*self.schema.names, *rows)
-        return {partial_scores.MADE_WITH_KEY: self.made_with, partial_scores.ROWS_KEY: rows_hash}
+        self.score_schema = pa.schema([column for column in schema if column.name in score_fields])
+        rows_hash = atomic_io.hash_of(*schema.names, *(json.dumps([label, key]) for label, key in self.labels))
+        self.note = {MADE_WITH_KEY: made_with, ROWS_KEY: rows_hash}
 
     def is_current(self) -> bool:
         """Whether the table exists with exactly these rows and scores. If so, its parts are deleted."""
-        current = tables.read_metadata(self.job.path) == self.note
-        if current:  # a run that was killed between `tables.write` and `delete_parts` left them
-            partial_scores.delete_parts(self.job.path)
+        current = tables.read_metadata(self.path) == self.note
+        if current:  # a run that was killed at the end of `finish` left them
+            self._delete_parts()
         return current
 
     def missing_traces(self) -> list[Trace]:
         """The distinct traces without a score on disk, longest first, so that no long one is left for the end."""
-        scored = partial_scores.load_scored_keys(self.job.path, self.score_schema, self.made_with)
-        new = {key: trace for key, trace in zip(self.job.keys, self.job.traces, strict=True) if key not in scored}
-        return sorted(new.values(), key=lambda trace: trace.size, reverse=True)
+        scored = {key for file in self._open_files() for key in file.read(columns=["key"])["key"].to_pylist()}
+        new = [trace for key, trace in self.traces.items() if key not in scored]
+        return sorted(new, key=lambda trace: trace.size, reverse=True)
 
     def write_part(self, scores: Sequence[Score]) -> None:
+        """Write the scores of a finished unit."""
         rows = [{name: round_values(getattr(score, name)) for name in self.score_schema.names} for score in scores]
-        partial_scores.write_part(self.job.path, rows, self.score_schema, self.made_with)
+        part = parts_folder(self.path) / f"{atomic_io.hash_of(*(score.key for score in scores))}.parquet"
+        content = tables.table_from_rows(rows, self.score_schema)
+        tables.write(part, content, self.score_schema, {MADE_WITH_KEY: self.made_with})
 
     def finish(self) -> None:
         """Write the table from the scores on disk, and delete its parts."""
-        scores = partial_scores.load_scores(self.job.path, self.score_schema, self.made_with)
-        rows = [{**label, **scores[key]} for label, key in zip(self.job.labels, self.job.keys, strict=True)]
-        tables.write(self.job.path, tables.table_from_rows(rows, self.schema), self.schema, self.note)
-        partial_scores.delete_parts(self.job.path)
+        read = (file.read(columns=self.score_schema.names).to_pylist() for file in self._open_files())
+        scores = {row["key"]: row for rows in read for row in rows}
+        rows = [{**label, **scores[key]} for label, key in self.labels]
+        tables.write(self.path, tables.table_from_rows(rows, self.schema), self.schema, self.note)
+        self._delete_parts()
+
+    def _open_files(self) -> Iterator[pq.ParquetFile]:
+        """The table and the parts that were made with the same; other parts are deleted."""
+        parts = tables.shards(parts_folder(self.path))
+        for file in (self.path, *parts):
+            if tables.read_metadata(file).get(MADE_WITH_KEY) == self.made_with:
+                try:
+                    yield tables.open_table(file, self.score_schema, made_by="")
+                except tables.WrongColumnError:  # an older version of Leash wrote it: score again
+                    continue
+            elif file in parts:
+                file.unlink()
+
+    def _delete_parts(self) -> None:
+        shutil.rmtree(parts_folder(self.path), ignore_errors=True)
+
+
+def parts_folder(path: Path) -> Path:
+    return path.parent / f".{path.stem}.parts"
 
 
 def round_values(value: Any) -> Any:
@@ -174,17 +203,6 @@ def round_values(value: Any) -> Any:
     if isinstance(value, list):
         return [round_values(each) for each in value]
     return round(value, SCORE_DECIMALS) if isinstance(value, float) else value
-
-
-def _describe_tables(jobs: Sequence[ScoringJob], schema: pa.Schema, spec: ScoringSpec, vllm: Vllm) -> list[ScoreTable]:
-    window = vllm.max_model_len if spec.engine == "vllm" else None
-    # Once per model: `identity` hashes the weights. Changing this text makes all users score everything again.
-    weights = {job.weights: with_scoring_dtype(job.weights) for job in jobs}
-    made_with = {
-        given: json.dumps([used.identity, used.dtype, asdict(spec), window, SCORE_DECIMALS])
-        for given, used in weights.items()
-    }
-    return [ScoreTable(job, schema, weights[job.weights], made_with[job.weights]) for job in jobs]
 
 
 def _split_into_units(
@@ -214,7 +232,7 @@ def _run_scoring(
         yield from run_units(units, _prepare_nothing, score_unit, workers)
         return
     if spec.entropies:
-        raise NoEntropiesError
+        raise NoEntropiesError("vLLM gives log-probabilities but no entropies; compute those with the engine `torch`.")
     if not find_spec("vllm"):
         install = install_hints.install_vllm_command(has_gpu())
         raise NotInstalledError("The engine vllm", install, "set `mass.engine` and `perplexity.engine` to torch")

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable
 from itertools import product
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 
-from leash import tables
+from leash import database, tables
 from leash.errors import MissingCompletionsError
 from leash.params.groups import Params
 from leash.prompts import load_problem_images
@@ -53,6 +54,16 @@ def write_empty_tables(params: Params, path_of: Callable[[str, str], Path], sche
         if load_problem_images(dataset)
     ]
     return no_weights + images
+
+
+def open_perplexity_scores(params: Params, *beside: str) -> duckdb.DuckDBPyConnection:
+    """Open DuckDB with the perplexity scores of every model, the pairs, and the tables `beside`. No model's scores may
+    be missing: a comparison of the others would be of fewer traces."""
+    for model, dataset in product(params.run.models, params.run.datasets):
+        tables.open_table(tables.perplexity_path(model, dataset), tables.PERPLEXITY_SCHEMA, "leash perplexity")
+    connection = database.open_database(params, only=["perplexity", *beside])
+    connection.register("pairs", pairs_table(params))
+    return connection
 
 
 def pairs_table(params: Params) -> pa.Table:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from leash.prompts import tokenize_prompts
-from leash.scoring.logit_stats import FloatArray, StepStats, compute_steps, concatenate_steps
+from leash.scoring.logit_stats import FloatArray, StepStats, compute_steps
 from leash.scoring.traces import PROFILE_BINS, Score, ScoringSpec, Trace
 
 # Limits of one forward pass, by device: on a CPU the data should fit the caches, a GPU needs more to be busy. Tokens
@@ -54,6 +54,7 @@ class LMHead:
         return logits
 
 
+@torch.inference_mode()
 def find_lm_head(model: PreTrainedModel) -> LMHead | None:
     """The head of a model; None if no head of this form gives the model's own logits."""
     config = model.config.get_text_config()
@@ -61,22 +62,17 @@ def find_lm_head(model: PreTrainedModel) -> LMHead | None:
         return None
     factor = (getattr(config, "logit_scale", None) or 1.0) / (getattr(config, "logits_scaling", None) or 1.0)
     head = LMHead(project, factor, getattr(config, "final_logit_softcapping", None))
-    return head if _matches_model_logits(model, head) else None
-
-
-@torch.inference_mode()
-def _matches_model_logits(model: PreTrainedModel, head: LMHead) -> bool:
     embedded: Any = model.get_input_embeddings()
     ids = torch.arange(HEAD_PROBE_TOKENS, device=model.device)[None] % embedded.num_embeddings
     theirs = model(input_ids=ids, use_cache=False).logits
     try:
         ours = head(model.base_model(input_ids=ids, use_cache=False).last_hidden_state)
     except (AttributeError, RuntimeError, TypeError):  # a backbone with another interface
-        return False
+        return None
     if ours.shape != theirs.shape:
-        return False
+        return None
     error = (ours - theirs).abs().max() / theirs.abs().max().clamp(min=1e-30)
-    return float(error) <= LOGIT_TOLERANCE.get(theirs.dtype, HALF_LOGIT_TOLERANCE)
+    return head if float(error) <= LOGIT_TOLERANCE.get(theirs.dtype, HALF_LOGIT_TOLERANCE) else None
 
 
 class Scorer:
@@ -88,7 +84,8 @@ class Scorer:
     def score(self, traces: Sequence[Trace], spec: ScoringSpec = DEFAULT_SPEC) -> list[Score]:
         """Score traces; the result has their order."""
         rows = tokenize_traces(traces, self.tokenizer)
-        scores = [empty_score(trace, row) for trace, row in zip(traces, rows, strict=True)]
+        # What a trace that is longer than the context window keeps: only its number of tokens.
+        scores = [Score(trace.key, len(text)) for trace, (_, text) in zip(traces, rows, strict=True)]
         fitting = [i for i, row in enumerate(rows) if self.window is None or token_count(row) <= self.window]
         max_tokens = MAX_BATCH_TOKENS[self.model.device.type]
         for batch in batch_by_length(fitting, [token_count(row) for row in rows], max_tokens):
@@ -101,33 +98,30 @@ class Scorer:
     @torch.inference_mode()
     def steps(self, rows: Sequence[TokenizedTrace], spec: ScoringSpec) -> StepStats:
         """The statistics of every scored step, row by row."""
-        longest = max(map(token_count, rows))
+        device, longest = self.model.device, max(map(token_count, rows))
         # Padding on the right needs no mask: causal attention never looks at later tokens.
         padded = [prompt + text + [0] * (longest - len(prompt) - len(text)) for prompt, text in rows]
         # The step that predicts a token is one position before it.
-        positions = [
-            i * longest + position
-            for i, (prompt, text) in enumerate(rows)
-            for position in range(len(prompt) - 1, len(prompt) + len(text) - 1)
-        ]
+        starts = [i * longest + len(prompt) - 1 for i, (prompt, _) in enumerate(rows)]
+        steps = [start + i for start, (_, text) in zip(starts, rows, strict=True) for i in range(len(text))]
+        positions = torch.tensor(steps, dtype=torch.long).to(device)
         tokens = torch.tensor([token for _, text in rows for token in text], dtype=torch.long)
-        device = self.model.device
-        parts = self._logits(torch.tensor(padded).to(device), torch.tensor(positions, dtype=torch.long).to(device))
-        steps = [compute_steps(logits, tokens[begin:end].to(device), spec) for begin, end, logits in parts]
-        return concatenate_steps(steps)
-
-    def _logits(self, inputs: torch.Tensor, positions: torch.Tensor) -> Iterator[tuple[int, int, torch.Tensor]]:
-        """Yield the logits at these positions of the flattened batch, a few at a time, in at least float32."""
         network = self.model.base_model if self.head else self.model
-        output: Any = network(input_ids=inputs, use_cache=False)
+        output: Any = network(input_ids=torch.tensor(padded).to(device), use_cache=False)
         states = (output.last_hidden_state if self.head else output.logits).flatten(0, 1)
         del output  # frees what `states` does not share
-        vocabulary = self.model.config.get_text_config().vocab_size
-        chunk = max(1, MAX_LOGIT_ELEMENTS[inputs.device.type] // vocabulary)
+        # The logits of a few positions at a time, in at least float32.
+        chunk = max(1, MAX_LOGIT_ELEMENTS[device.type] // self.model.config.get_text_config().vocab_size)
+        parts = []
         for begin in range(0, max(1, len(positions)), chunk):
             selected = states[positions[begin : begin + chunk]]
             logits = self.head(selected) if self.head else selected
-            yield begin, begin + chunk, logits if logits.dtype == torch.float64 else logits.float()
+            logits = logits if logits.dtype == torch.float64 else logits.float()
+            parts.append(compute_steps(logits, tokens[begin : begin + chunk].to(device), spec))
+        columns: list[Any] = [
+            None if values[0] is None else np.concatenate(values) for values in zip(*parts, strict=True)
+        ]
+        return StepStats(*columns)
 
 
 def tokenize_traces(traces: Sequence[Trace], tokenizer: PreTrainedTokenizerBase) -> list[TokenizedTrace]:
@@ -161,11 +155,6 @@ def batch_by_length(which: Sequence[int], widths: Sequence[int], max_tokens: int
         yield batch
 
 
-def empty_score(trace: Trace, row: TokenizedTrace) -> Score:
-    """The score of a trace that is longer than the model's context window."""
-    return Score(trace.key, len(row[1]), None, None, None, None, None, None)
-
-
 def summarize_steps(
     keys: Sequence[str], rows: Sequence[TokenizedTrace], steps: StepStats, spec: ScoringSpec
 ) -> list[Score]:
@@ -173,16 +162,14 @@ def summarize_steps(
     lengths = np.array([len(text) for _, text in rows])
     row = np.repeat(np.arange(len(rows)), lengths)
     # abs instead of a minus sign: a text without tokens must give 0.0, not -0.0.
-    nll, decoding_nll = (
-        np.abs(_sum_by_group(values, row, len(rows))).tolist() for values in (steps.logprob, steps.decoding_logprob)
-    )
-    scored = zip(keys, lengths.tolist(), nll, decoding_nll, strict=True)
-    scores = [Score(*values, None, None, None, None) for values in scored]
+    logprobs = (steps.logprob, steps.decoding_logprob)
+    sums = [np.abs(np.bincount(row, values, len(rows))).tolist() for values in logprobs]
+    scores = [Score(*values) for values in zip(keys, lengths.tolist(), *sums, strict=True)]
     if steps.entropy is None or steps.decoding_entropy is None:
         return scores
     is_fork = (steps.entropy >= spec.forking).astype(float)
     means = [
-        (_sum_by_group(values, row, len(rows)) / np.maximum(lengths, 1)).tolist()
+        (np.bincount(row, values, len(rows)) / np.maximum(lengths, 1)).tolist()
         for values in (steps.entropy, steps.decoding_entropy, is_fork)
     ]
     measured = zip(scores, *means, entropy_profiles(steps.entropy, lengths), strict=True)
@@ -198,10 +185,6 @@ def entropy_profiles(values: FloatArray, lengths: NDArray[np.int64]) -> list[lis
     step = np.arange(len(values)) - np.repeat(lengths.cumsum() - lengths, lengths)
     tenth = row * PROFILE_BINS + PROFILE_BINS * step // lengths[row]
     counts = np.bincount(tenth, minlength=len(lengths) * PROFILE_BINS)
-    means = _sum_by_group(values, tenth, len(counts)) / np.maximum(counts, 1)
+    means = np.bincount(tenth, values, len(counts)) / np.maximum(counts, 1)
     profile = [mean if count else None for mean, count in zip(means.tolist(), counts.tolist(), strict=True)]
     return [profile[begin : begin + PROFILE_BINS] for begin in range(0, len(profile), PROFILE_BINS)]
-
-
-def _sum_by_group(values: FloatArray, group: NDArray[np.int64], groups: int) -> FloatArray:
-    return np.bincount(group, weights=values, minlength=groups).astype(np.float64)

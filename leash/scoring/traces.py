@@ -40,11 +40,9 @@ def trace_to_dict(trace: Trace) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ScoringSpec:
-    """What to compute for each trace, and with which engine (vLLM computes no entropies).
-
-    `temperature` and `top_p` define the decoding distribution. A step with an entropy of at least `forking` nats is a
-    fork. The field names and values are stored with the scores: changing one makes everybody score again.
-    """
+    """What to compute for each trace, and with which engine (vLLM computes no entropies). `temperature` and `top_p`
+    define the decoding distribution. A step with an entropy of at least `forking` nats is a fork. The field names and
+    values are stored with the scores: changing one makes everybody score again."""
 
     engine: ScorerName = "torch"
     entropies: bool = False
@@ -56,16 +54,14 @@ class ScoringSpec:
 @dataclass(frozen=True)
 class Score:
     """A trace under a model, in nats: negative log-likelihoods are sums over tokens, entropies are means over steps.
-
     Entropies are None if the specification has none. All but `tokens` is None if the trace is longer than the model's
-    context window.
-    """
+    context window."""
 
     key: str
     tokens: int
-    nll: float | None
-    decoding_nll: float | None  # infinite if a token is outside top_p; None from vLLM if decoding is not plain
-    token_entropy: float | None
-    decoding_entropy: float | None
-    forks: float | None
-    profile: list[float | None] | None  # token entropy by tenths of the trace; None for a tenth without steps
+    nll: float | None = None
+    decoding_nll: float | None = None  # infinite if a token is outside top_p; None from vLLM if decoding is not plain
+    token_entropy: float | None = None
+    decoding_entropy: float | None = None
+    forks: float | None = None
+    profile: list[float | None] | None = None  # token entropy by tenths of the trace; None for a tenth without steps

@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from leash.engines import vllm_startup
 from leash.errors import UnsupportedDtypeError
 from leash.params.groups import Vllm
-from leash.scoring.torch_scorer import TokenizedTrace, empty_score, token_count, tokenize_traces
+from leash.scoring.torch_scorer import TokenizedTrace, tokenize_traces
 from leash.scoring.traces import Score, ScoringSpec, Trace
 from leash.weights import Weights, load_tokenizer
 
@@ -46,16 +45,26 @@ class VllmScorer:
 
     def start(self, traces: Sequence[Trace], spec: ScoringSpec) -> int:
         """Start scoring traces; return a ticket, which `step` returns with the scores."""
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
         ticket = self._sent
         self._sent += 1
         rows = tokenize_traces(traces, self._tokenizer)
-        scores = [empty_score(trace, row) for trace, row in zip(traces, rows, strict=True)]
+        scores = [Score(trace.key, len(text)) for trace, (_, text) in zip(traces, rows, strict=True)]
         batch = self._batches[ticket] = PendingBatch(scores, spec.temperature == 1 and spec.top_p == 1)
-        for index, row in enumerate(rows):
-            if not row[1]:
+        for index, (prompt, text) in enumerate(rows):
+            if not text:
                 batch.fill(index, 0.0)
-            elif token_count(row) <= self.window:
-                self._send(ticket, index, row)
+            elif len(prompt) + len(text) <= self.window:
+                request_id = str(self._sent)
+                tokens = self._engine.renderer.render_cmpl([{"prompt_token_ids": prompt + text}])[0]
+                # With prompt_logprobs, vLLM never takes the prompt from its prefix cache, which has none.
+                sampling = SamplingParams(max_tokens=1, prompt_logprobs=0, output_kind=RequestOutputKind.FINAL_ONLY)
+                self._engine.add_request(request_id, tokens, sampling)
+                self._running[request_id] = ticket, index, (prompt, text)
+                self._sent += 1
+                batch.left += 1
         return ticket
 
     def step(self) -> list[tuple[int, list[Score]]]:
@@ -63,9 +72,10 @@ class VllmScorer:
         if any(batch.left for batch in self._batches.values()):
             for output in vllm_startup.step_engine(self._engine):
                 if output.finished:
-                    ticket, index, row = self._running.pop(output.request_id)
+                    ticket, index, (prompt, text) = self._running.pop(output.request_id)
+                    steps = zip(text, output.prompt_logprobs[len(prompt) :], strict=True)
                     batch = self._batches[ticket]
-                    batch.fill(index, _text_nll(row, output.prompt_logprobs))
+                    batch.fill(index, -math.fsum(step[token].logprob for token, step in steps))
                     batch.left -= 1
         finished = [ticket for ticket, batch in self._batches.items() if not batch.left]
         return [(ticket, self._batches.pop(ticket).scores) for ticket in finished]
@@ -79,22 +89,3 @@ class VllmScorer:
 
     def close(self) -> None:
         vllm_startup.close_engine(self._engine)
-
-    def _send(self, ticket: int, index: int, row: TokenizedTrace) -> None:
-        from vllm import SamplingParams
-        from vllm.sampling_params import RequestOutputKind
-
-        request_id = str(self._sent)
-        tokens = self._engine.renderer.render_cmpl([{"prompt_token_ids": row[0] + row[1]}])[0]
-        # With prompt_logprobs, vLLM never takes the prompt from its prefix cache, which has no log-probabilities.
-        sampling = SamplingParams(max_tokens=1, prompt_logprobs=0, output_kind=RequestOutputKind.FINAL_ONLY)
-        self._engine.add_request(request_id, tokens, sampling)
-        self._running[request_id] = ticket, index, row
-        self._batches[ticket].left += 1
-        self._sent += 1
-
-
-def _text_nll(row: TokenizedTrace, logprobs: Sequence[Any]) -> float:
-    """The negative log-likelihood of a text; `logprobs` has one entry per token of prompt and text."""
-    prompt, text = row
-    return -math.fsum(step[token].logprob for token, step in zip(text, logprobs[len(prompt) :], strict=True))

@@ -8,7 +8,12 @@ with enough as (
     having count(*) = $samples
 )
 
-select completions.problem_id, completions.sample, problems.question, completions.text, completions.finish
+select
+    completions.problem_id,
+    completions.sample,
+    problems.question,
+    completions.text,
+    completions.finish = 'stop' as ended
 from completions
 inner join problems using (dataset, problem_id)
 inner join enough using (problem_id)

@@ -22,19 +22,11 @@ import pyarrow as pa
 from leash import database, tables
 from leash.counting.settings import settings_of
 from leash.params.groups import Params
-from leash.prompts import build_prompt
-from leash.report.entropy_tables import (
-    ANSWERS_PATH,
-    DECOUPLING_PATH,
-    INTERVALS_PATH,
-    PROFILE_PATH,
-    create_measured_table,
-)
+from leash.report import entropy_tables
 from leash.scoring.entropy_measures import DECOUPLING_SCHEMA, INTERVALS_SCHEMA, estimate_decoupling, estimate_intervals
-from leash.scoring.score_tables import ScoringJob, plan_scoring_workers, update_score_tables
+from leash.scoring.score_tables import build_job, plan_scoring_workers, update_score_tables
 from leash.scoring.selection import pairs_table, require_completions, scorable, write_empty_tables
-from leash.scoring.traces import ScoringSpec, Trace
-from leash.weights import find_weights
+from leash.scoring.traces import ScoringSpec
 
 SQL_DIR = Path(__file__).parent
 
@@ -43,13 +35,18 @@ def run(params: Params) -> tuple[int, list[str]]:
     """Score the samples that have no score yet; return their number, and sentences on what could not be measured."""
     require_completions(scorable(params))
     connection = database.open_database(params, only=("completions", "verdicts"))
-    jobs = [build_job(params, connection, model, dataset) for model, dataset in scorable(params)]
+    jobs = []
+    for model, dataset in scorable(params):  # on the first completions that the model itself wrote
+        bound = {"model": model, "dataset": dataset, "samples": params.entropy.samples}
+        rows = database.query(connection, SQL_DIR / "samples.sql", bound).to_pylist()
+        path = tables.entropy_path(model, dataset)
+        jobs.append(build_job(params, model, dataset, path, rows, ("problem_id", "sample")))
     temperature, top_p = params.sample.temperature, params.sample.top_p
     spec = ScoringSpec(entropies=True, temperature=temperature, top_p=top_p, forking=params.entropy.forking)
     scored = update_score_tables(jobs, tables.ENTROPY_SCHEMA, "entropy", plan_scoring_workers(params, spec), spec)
     left_out = write_empty_tables(params, tables.entropy_path, tables.ENTROPY_SCHEMA, "token entropies")
     answers = answer_entropies(connection, 0, params.entropy.samples)
-    tables.write(ANSWERS_PATH, answers, answers.schema)
+    tables.write(entropy_tables.ANSWERS_PATH, answers, answers.schema)
     halves = answer_entropies_by_half(connection, params.entropy.samples)
     # A second connection, because the scores were just written.
     connection = database.open_database(params, only=("entropy",))
@@ -57,16 +54,6 @@ def run(params: Params) -> tuple[int, list[str]]:
     connection.register("halves", halves)
     write_comparisons(params, connection)
     return scored, left_out + describe_short_problems(params, connection) + describe_long_samples(connection)
-
-
-def build_job(params: Params, connection: duckdb.DuckDBPyConnection, model: str, dataset: str) -> ScoringJob:
-    """A model on the first completions that it wrote itself for every problem."""
-    bound = {"model": model, "dataset": dataset, "samples": params.entropy.samples}
-    rows = database.query(connection, SQL_DIR / "samples.sql", bound).to_pylist()
-    labels = [{"problem_id": row["problem_id"], "sample": row["sample"]} for row in rows]
-    prompts = (build_prompt(params, model, dataset, row["question"]) for row in rows)
-    traces = [Trace(prompt, row["text"], row["finish"] == "stop") for prompt, row in zip(prompts, rows, strict=True)]
-    return ScoringJob(tables.entropy_path(model, dataset), find_weights(params, model), labels, traces)
 
 
 def answer_entropies(connection: duckdb.DuckDBPyConnection, first: int, samples: int) -> pa.Table:
@@ -83,38 +70,37 @@ def answer_entropies_by_half(connection: duckdb.DuckDBPyConnection, samples: int
 
 def write_comparisons(params: Params, connection: duckdb.DuckDBPyConnection) -> None:
     """Write the profile of every model, its measures with intervals and noise floors, and the changes of every pair."""
-    create_measured_table(connection)
+    entropy_tables.create_measured_table(connection)
     profiles, settings = database.query(connection, SQL_DIR / "profile.sql"), settings_of(params)
-    tables.write(PROFILE_PATH, profiles, profiles.schema)
+    tables.write(entropy_tables.PROFILE_PATH, profiles, profiles.schema)
     floors = database.query(connection, SQL_DIR / "floors.sql", {"half": params.entropy.samples // 2})
     intervals = estimate_intervals(connection.table("measured").to_arrow_table(), floors, settings)
-    tables.write(INTERVALS_PATH, tables.table_from_rows(intervals, INTERVALS_SCHEMA), INTERVALS_SCHEMA)
+    tables.write(entropy_tables.INTERVALS_PATH, tables.table_from_rows(intervals, INTERVALS_SCHEMA), INTERVALS_SCHEMA)
     pairs = pairs_table(params)
     connection.register("pairs", pairs)
     changes = database.query(connection, SQL_DIR / "changes.sql")
     decoupling = estimate_decoupling(changes, pairs.to_pylist(), settings)
-    tables.write(DECOUPLING_PATH, tables.table_from_rows(decoupling, DECOUPLING_SCHEMA), DECOUPLING_SCHEMA)
+    tables.write(
+        entropy_tables.DECOUPLING_PATH, tables.table_from_rows(decoupling, DECOUPLING_SCHEMA), DECOUPLING_SCHEMA
+    )
 
 
 def describe_short_problems(params: Params, connection: duckdb.DuckDBPyConnection) -> list[str]:
     """A sentence for each model and data set with problems that have too few samples, with the remedy."""
-    samples = params.entropy.samples
+    samples, sentences = params.entropy.samples, []
     bound = {"models": params.run.models, "samples": samples}
-    return [
-        f"{row['model']} on {row['dataset']}: {row['short']} of {row['problems']} problems have fewer than "
-        f"`entropy.samples` = {samples} samples, so its entropies, average and length are left out; "
-        f"{describe_sampling_remedy(params, row['model'], row['dataset'])}."
-        for row in database.query(connection, SQL_DIR / "short.sql", bound).to_pylist()
-    ]
-
-
-def describe_sampling_remedy(params: Params, model: str, dataset: str) -> str:
-    samples, k = params.entropy.samples, params.k(model, dataset)
-    if k < samples:
-        return f"raise k to {samples}, or lower `entropy.samples` to {k}"
-    if params.sample.stop_after is not None and params.sample.floor < samples:
-        return f"set `sample.floor` to at least {samples}"
-    return f"draw the rest with `leash sample {model} {dataset}` and `leash verify {model} {dataset}`"
+    for row in database.query(connection, SQL_DIR / "short.sql", bound).to_pylist():
+        model, dataset = row["model"], row["dataset"]
+        remedy = f"draw the rest with `leash sample {model} {dataset}` and `leash verify {model} {dataset}`"
+        if (k := params.k(model, dataset)) < samples:
+            remedy = f"raise k to {samples}, or lower `entropy.samples` to {k}"
+        elif params.sample.stop_after is not None and params.sample.floor < samples:
+            remedy = f"set `sample.floor` to at least {samples}"
+        sentences.append(
+            f"{model} on {dataset}: {row['short']} of {row['problems']} problems have fewer than `entropy.samples` = "
+            f"{samples} samples, so its entropies, average and length are left out; {remedy}."
+        )
+    return sentences
 
 
 def describe_long_samples(connection: duckdb.DuckDBPyConnection) -> list[str]:

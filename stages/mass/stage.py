@@ -20,17 +20,13 @@ import duckdb
 
 from leash import database, tables
 from leash.params.groups import Params
-from leash.prompts import build_prompt
-from leash.scoring.score_tables import ScoringJob, plan_scoring_workers, update_score_tables
+from leash.scoring.score_tables import ScoringJob, build_job, plan_scoring_workers, update_score_tables
 from leash.scoring.selection import require_completions, scorable, write_empty_tables
-from leash.scoring.traces import ScoringSpec, Trace
-from leash.weights import find_weights
+from leash.scoring.traces import ScoringSpec
 
 SQL_DIR = Path(__file__).parent
 COVERAGE_SAMPLES = 256  # the first samples of each problem decide whether completions repeat
 MIN_COVERAGE = 0.05  # the seen completions must cover at least this share of the correct mass
-# How much of the correct mass the seen completions cover, by model and data set.
-CoverageByModel = Mapping[tuple[str, str], float]
 
 
 def run(params: Params) -> tuple[int, list[str]]:
@@ -44,41 +40,37 @@ def run(params: Params) -> tuple[int, list[str]]:
     require_completions(product(params.run.models, params.run.datasets))
     connection = database.open_database(params, only=["completions", "verdicts"])
     rows = database.query(connection, SQL_DIR / "coverage.sql", {"samples": COVERAGE_SAMPLES}).to_pylist()
-    coverage = {(row["model"], row["dataset"]): row["coverage"] for row in rows}
-    spec = ScoringSpec(params.mass.engine, temperature=params.sample.temperature, top_p=params.sample.top_p)
-    jobs = [build_job(params, connection, coverage, model, dataset) for model, dataset in scorable(params)]
-    scored = update_score_tables(jobs, tables.MASS_SCHEMA, "mass", plan_scoring_workers(params, spec), spec)
-    left_out = write_empty_tables(params, tables.mass_path, tables.MASS_SCHEMA, "exact masses")
-    return scored, left_out + describe_low_coverage(params, coverage)
-
-
-def build_job(
-    params: Params, connection: duckdb.DuckDBPyConnection, coverage: CoverageByModel, model: str, dataset: str
-) -> ScoringJob:
-    """A model on the completions of both models of each of its pairs with enough coverage."""
-    pairs = [params.models_of(pair) for pair in params.run.pairs]
-    writers = {m for both in pairs if model in both and _has_enough_coverage(coverage, both, dataset) for m in both}
-    bound = {"model": model, "dataset": dataset, "writers": sorted(writers)}
-    rows = database.query(connection, SQL_DIR / "written.sql", bound).to_pylist()
-    labels = [{name: row[name] for name in ("problem_id", "completion", "hits", "first")} for row in rows]
-    traces = [Trace(build_prompt(params, model, dataset, row["question"]), row["text"], row["ended"]) for row in rows]
-    return ScoringJob(tables.mass_path(model, dataset), find_weights(params, model), labels, traces)
-
-
-def describe_low_coverage(params: Params, coverage: CoverageByModel) -> list[str]:
-    """A sentence for each pair and data set whose correct completions hardly ever repeat."""
-    sentences = []
+    by_model = {(row["model"], row["dataset"]): row["coverage"] for row in rows}
+    coverage, sentences = {}, []
     for pair, dataset in product(params.run.pairs, params.run.datasets):
-        both = params.models_of(pair)
-        seen = [coverage[model, dataset] for model in both if (model, dataset) in coverage]
-        if seen and not _has_enough_coverage(coverage, both, dataset):
+        seen = [by_model[model, dataset] for model in params.models_of(pair) if (model, dataset) in by_model]
+        coverage[pair, dataset] = max(seen, default=0.0)
+        if seen and coverage[pair, dataset] < MIN_COVERAGE:
             sentences.append(
                 f"{pair} on {dataset}: the correct completions seen cover only {max(seen):.1%} of the correct mass, "
                 f"judged by how often they repeat. They are too long or too varied to have masses of their own, so the "
                 f"unit `completion` is left out."
             )
-    return sentences
+    spec = ScoringSpec(params.mass.engine, temperature=params.sample.temperature, top_p=params.sample.top_p)
+    jobs = [build_mass_job(params, connection, coverage, model, dataset) for model, dataset in scorable(params)]
+    workers = plan_scoring_workers(params, spec)
+    scored = update_score_tables(jobs, tables.MASS_SCHEMA, "mass", workers, spec, params.sample.vllm)
+    left_out = write_empty_tables(params, tables.mass_path, tables.MASS_SCHEMA, "exact masses")
+    return scored, left_out + sentences
 
 
-def _has_enough_coverage(coverage: CoverageByModel, both: tuple[str, str], dataset: str) -> bool:
-    return max(coverage.get((model, dataset), 0.0) for model in both) >= MIN_COVERAGE
+def build_mass_job(
+    params: Params,
+    connection: duckdb.DuckDBPyConnection,
+    coverage: Mapping[tuple[str, str], float],
+    model: str,
+    dataset: str,
+) -> ScoringJob:
+    """A model on the completions of both models of each of its pairs with enough coverage, which is given by pair and
+    data set."""
+    pairs = [params.models_of(pair) for pair in params.run.pairs if coverage[pair, dataset] >= MIN_COVERAGE]
+    writers = {writer for both in pairs if model in both for writer in both}
+    bound = {"model": model, "dataset": dataset, "writers": sorted(writers)}
+    rows = database.query(connection, SQL_DIR / "written.sql", bound).to_pylist()
+    label_names = ("problem_id", "completion", "hits", "first")
+    return build_job(params, model, dataset, tables.mass_path(model, dataset), rows, label_names)

@@ -11,6 +11,7 @@ model without weights here (on a server, or with imported completions) and a dat
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +21,14 @@ import pyarrow.compute as pc
 
 from leash import database, tables
 from leash.params.groups import Params
-from leash.prompts import build_prompt
 from leash.scoring import references
-from leash.scoring.perplexity_scores import open_scores
 from leash.scoring.references import Reference
-from leash.scoring.score_tables import ScoringJob, plan_scoring_workers, update_score_tables
-from leash.scoring.selection import require_completions, scorable, write_empty_tables
-from leash.scoring.traces import ScoringSpec, Trace
-from leash.weights import find_weights
+from leash.scoring.score_tables import build_job, plan_scoring_workers, update_score_tables
+from leash.scoring.selection import open_perplexity_scores, require_completions, scorable, write_empty_tables
+from leash.scoring.traces import ScoringSpec
 
 SQL_DIR = Path(__file__).parent
+LABEL_NAMES = ("problem_id", "source", "trace", "shuffled", "bytes")
 
 
 def run(params: Params) -> tuple[int, list[str]]:
@@ -39,35 +38,32 @@ def run(params: Params) -> tuple[int, list[str]]:
     from_files, sentences = references.references_from_files(params)
     jobs = []
     for model, dataset in scorable(params):
-        traces = gather_references(params, connection, model, dataset, from_files.get(dataset, []))
-        jobs.append(build_job(params, model, dataset, traces))
+        rows = gather_references(params, connection, model, dataset, from_files.get(dataset, []))
+        jobs.append(build_job(params, model, dataset, tables.perplexity_path(model, dataset), rows, LABEL_NAMES))
     spec = ScoringSpec(params.perplexity.engine)
-    plan = plan_scoring_workers(params, spec)
-    scored = update_score_tables(jobs, tables.PERPLEXITY_SCHEMA, "perplexity", plan, spec)
+    workers = plan_scoring_workers(params, spec)
+    scored = update_score_tables(jobs, tables.PERPLEXITY_SCHEMA, "perplexity", workers, spec, params.sample.vllm)
     sentences += write_empty_tables(params, tables.perplexity_path, tables.PERPLEXITY_SCHEMA, "perplexities")
     return scored, [*sentences, *describe_long_traces(params), *describe_per_byte_pairs(params)]
 
 
 def gather_references(
     params: Params, connection: duckdb.DuckDBPyConnection, model: str, dataset: str, from_files: Sequence[Reference]
-) -> list[Reference]:
-    """All references of a data set that a model scores, among them the correct completions of its pairs."""
+) -> list[dict[str, Any]]:
+    """All references of a data set that a model scores, among them the correct completions of its pairs, as rows with
+    their questions and bytes."""
+    columns = pa.schema([tables.PROBLEMS_SCHEMA.field(name) for name in ("problem_id", "question", "meta")])
+    problems = tables.read(tables.problems_path(dataset), columns, f"leash fetch {dataset}").to_pylist()
     writers = sorted({m for pair in params.run.pairs if model in (both := params.models_of(pair)) for m in both})
     own = references.references_from_completions(params, connection, writers, dataset) if params.perplexity.own else []
-    originals = [*from_files, *references.references_from_problems(_load_problems(dataset)), *own]
-    if not params.perplexity.shuffled:
-        return originals
-    shuffled = (references.shuffle_reference(each, dataset, params.perplexity.seed) for each in originals)
-    return [*originals, *(reference for reference in shuffled if reference)]
-
-
-def build_job(params: Params, model: str, dataset: str, traces: Sequence[Reference]) -> ScoringJob:
-    questions = {row["problem_id"]: row["question"] for row in _load_problems(dataset)}
-    names = ("problem_id", "source", "trace", "shuffled")
-    labels = [{**{name: getattr(ref, name) for name in names}, "bytes": len(ref.text.encode())} for ref in traces]
-    prompts = (build_prompt(params, model, dataset, questions[ref.problem_id]) for ref in traces)
-    scored = [Trace(prompt, ref.text, ref.ended) for prompt, ref in zip(prompts, traces, strict=True)]
-    return ScoringJob(tables.perplexity_path(model, dataset), find_weights(params, model), labels, scored)
+    found = [*from_files, *references.references_from_problems(problems), *own]
+    if params.perplexity.shuffled:
+        shuffled = [references.shuffle_reference(each, dataset, params.perplexity.seed) for each in found]
+        found += [reference for reference in shuffled if reference]
+    questions = {row["problem_id"]: row["question"] for row in problems}
+    return [
+        {**asdict(each), "bytes": len(each.text.encode()), "question": questions[each.problem_id]} for each in found
+    ]
 
 
 def describe_long_traces(params: Params) -> list[str]:
@@ -86,7 +82,7 @@ def describe_long_traces(params: Params) -> list[str]:
 
 def describe_per_byte_pairs(params: Params) -> list[str]:
     """A sentence for each pair whose models tokenize texts differently."""
-    with open_scores(params) as connection:
+    with open_perplexity_scores(params) as connection:
         pairs = database.query(connection, SQL_DIR / "splits.sql")["pair"].to_pylist()
     return [
         f"{pair}: {' and '.join(params.models_of(pair))} tokenize texts differently, so perplexities per token can't "
@@ -94,10 +90,3 @@ def describe_per_byte_pairs(params: Params) -> list[str]:
         for pair in params.run.pairs
         if pair in pairs
     ]
-
-
-def _load_problems(dataset: str) -> list[dict[str, Any]]:
-    columns = pa.schema([tables.PROBLEMS_SCHEMA.field(name) for name in ("problem_id", "question", "meta")])
-    problems = tables.read(tables.problems_path(dataset), columns, f"leash fetch {dataset}")
-    rows: list[dict[str, Any]] = problems.to_pylist()
-    return rows

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from leash import dvc_state, tables
+from leash import dvc_state, prompts, tables
 from leash.engines import selection
 from leash.ledger import Ledger
 from leash.params.groups import ENGINES_WITHOUT_WEIGHTS, Params
@@ -32,14 +32,20 @@ def run(params: Params, model: str, dataset: str, *, resample: bool = False, pil
         metadata.record_weights(params, model, dataset)
         return DrawStats()
     problems, spec = load_problems(dataset), selection.build_engine_spec(params, model)
-    prompts = sampler.build_prompts(params, model, dataset, problems, spec.name)
+    images = prompts.load_problem_images(dataset)
+    if images:
+        prompts.refuse_images(params, model, dataset, spec.name)
+    prompt_of = {
+        problem: prompts.build_prompt(params, model, dataset, row["question"], images.get(problem, ()))
+        for problem, row in problems.items()
+    }
     is_hit = sampler.make_hit_check(params, dataset, problems)
     with closing(Ledger(tables.completions_folder(model, dataset))) as ledger:
         if resample:
             ledger.clear()
         ledger.open(
             sampler.fingerprint(params, model, dataset),
-            {id_: sampler.question_hash(row["question"], prompts[id_].images) for id_, row in problems.items()},
+            sampler.question_hashes(problems, images),
             again=sampler.resample_command(model, dataset),
             engine=spec.label,
         )
@@ -47,7 +53,7 @@ def run(params: Params, model: str, dataset: str, *, resample: bool = False, pil
         # A pilot draws a fixed number, since its hit rates are what an adaptive budget is estimated from.
         budget = sampler.new_budget(params, list(problems), min(k, pilot or k), ledger, None if pilot else is_hit)
         try:
-            stats = sampler.draw_samples(params, model, dataset, spec, budget, ledger, prompts, is_hit)
+            stats = sampler.draw_samples(params, model, dataset, spec, budget, ledger, prompt_of, is_hit)
         finally:
             ledger.flush()  # however the run ends, finished samples are kept
         ledger.settle()

@@ -62,10 +62,8 @@ def generate_noisy_documents(seed: int) -> Iterator[Document]:
 
 
 def make_batches(documents: Iterator[Document], tokens: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Inputs and labels of about `tokens` tokens per batch.
-
-    Documents are sorted by length within a pool of about thirty batches, so that there is little padding.
-    """
+    """Inputs and labels of about `tokens` tokens per batch. Documents are sorted by length within a pool of about
+    thirty batches, so that there is little padding."""
     shuffle = seeds.stream("train", "shuffle")
     while pool := sorted(map(encode_document, islice(documents, tokens)), key=document_length):
         batches: list[list[EncodedDocument]] = [[]]
@@ -86,10 +84,8 @@ def encode_prompt(prompt: str) -> list[int]:
 
 
 def pad_batch(rows: Sequence[EncodedDocument]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Inputs, and labels without the prompts.
-
-    Rows are padded on the right and attention is causal, so no real token sees the padding and no mask is needed.
-    """
+    """Inputs, and labels without the prompts. Rows are padded on the right and attention is causal, so no real token
+    sees the padding and no mask is needed."""
     width = max(map(document_length, rows))
     inputs = torch.full((len(rows), width), TOKEN_IDS[PAD])
     labels = torch.full((len(rows), width), IGNORED_LABEL)

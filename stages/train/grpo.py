@@ -48,6 +48,14 @@ def draw_problems(seed: int, step: int) -> Iterator[embedded_tasks.Problem]:
         yield embedded_tasks.draw_problem(rng, *TRAINING_LEVELS[i], held_out=False)
 
 
+def generate_clean_documents(seed: int, steps: int) -> Iterator[tuple[str, str]]:
+    """Correct step-by-step solutions of the prompts that GRPO trains on, so that SFT and RLVR see the same problems."""
+    rng = seeds.stream("train", "sft", seed)
+    for step in range(steps):
+        for problem in draw_problems(seed, step):
+            yield problem.prompt, embedded_tasks.write_solution(rng, problem, worked=True, slip=False)
+
+
 def train_grpo(
     model: LlamaForCausalLM, seed: int, steps: int, progress: Progress, checkpoint: Callable[[int], None]
 ) -> None:
@@ -66,33 +74,23 @@ def train_grpo(
 def sample_rollouts(
     engine: TorchEngine, problems: list[embedded_tasks.Problem], stream: tuple[seeds.NamePart, ...]
 ) -> tuple[list[Rollout], float]:
-    """Sample and reward a group per problem; return the rollouts and the mean reward.
-
-    A group in which all pass or all fail has no advantages, so it is dropped.
-    """
+    """Sample and reward a group per problem; return the rollouts and the mean reward. Prompts of equal length share a
+    batch. A group in which all pass or all fail has no advantages, so it is dropped."""
     rollouts, rewards = [], []
-    for problem, prompt, completions in sample_groups(engine, problems, stream):
-        texts = engine.tokenizer.batch_decode(completions, skip_special_tokens=True)
-        scores = torch.tensor([compute_reward(problem, text) for text in texts])
-        rewards.append(scores.mean().item())
-        if scores.std() > 0:
-            advantages = (scores - scores.mean()) / scores.std()
-            rollouts += [Rollout(prompt, c, a) for c, a in zip(completions, advantages.tolist(), strict=True)]
-    return rollouts, sum(rewards) / len(rewards)
-
-
-def sample_groups(
-    engine: TorchEngine, problems: list[embedded_tasks.Problem], stream: tuple[seeds.NamePart, ...]
-) -> Iterator[tuple[embedded_tasks.Problem, list[int], list[list[int]]]]:
-    """Each problem with the ids of its prompt and its group of completions. Prompts of equal length share a batch."""
-    by_length = sorted(problems, key=lambda problem: len(encode_prompt(problem.prompt)))
-    for size, group in groupby(by_length, key=lambda problem: len(encode_prompt(problem.prompt))):
-        batch = list(group)
-        prompts = [encode_prompt(problem.prompt) for problem in batch]
+    encoded = sorted(((encode_prompt(problem.prompt), problem) for problem in problems), key=lambda pair: len(pair[0]))
+    for size, batch in groupby(encoded, key=lambda pair: len(pair[0])):
+        prompts, batch_problems = zip(*batch, strict=True)
         rows = [SampleRow(p, (*stream, size, p, i)) for p in range(len(prompts)) for i in range(GROUP_SIZE)]
         drawn = engine.draw(prompts, rows, DECODING)
-        for p, problem in enumerate(batch):
-            yield problem, prompts[p], [d.ids for d in drawn[p * GROUP_SIZE : (p + 1) * GROUP_SIZE]]
+        for p, (prompt, problem) in enumerate(zip(prompts, batch_problems, strict=True)):
+            completions = [d.ids for d in drawn[p * GROUP_SIZE : (p + 1) * GROUP_SIZE]]
+            texts = engine.tokenizer.batch_decode(completions, skip_special_tokens=True)
+            scores = torch.tensor([compute_reward(problem, text) for text in texts])
+            rewards.append(scores.mean().item())
+            if scores.std() > 0:
+                advantages = (scores - scores.mean()) / scores.std()
+                rollouts += [Rollout(prompt, c, a) for c, a in zip(completions, advantages.tolist(), strict=True)]
+    return rollouts, sum(rewards) / len(rewards)
 
 
 def compute_reward(problem: embedded_tasks.Problem, text: str) -> float:
@@ -105,10 +103,8 @@ def compute_reward(problem: embedded_tasks.Problem, text: str) -> float:
 def accumulate_policy_gradient(
     model: PreTrainedModel, optimizer: torch.optim.Optimizer, rollouts: list[Rollout]
 ) -> None:
-    """The gradient of minus advantage times log-probability, averaged over all completion tokens.
-
-    It is accumulated over batches of similar length, so that there is little padding.
-    """
+    """The gradient of minus advantage times log-probability, averaged over all completion tokens. It is accumulated
+    over batches of similar length, so that there is little padding."""
     optimizer.zero_grad()
     rollouts = sorted(rollouts, key=lambda r: len(r.prompt) + len(r.completion))
     tokens = sum(len(r.completion) for r in rollouts)

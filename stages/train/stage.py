@@ -7,13 +7,11 @@ Out: models/embedded/{base,rlvr,rlvr-050,…,sft}, plain Hugging Face folders of
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from itertools import cycle
 from pathlib import Path
 
 from leash.params.groups import Train
 from leash.progress import Progress
-from leash.statistics import seeds
 
 EMBEDDED_MODELS_DIR = Path("models/embedded")
 SFT_STEPS = 500
@@ -34,7 +32,7 @@ def run(params: Train, folder: Path) -> None:
 
     tuned = copy.deepcopy(model)
     with Progress(SFT_STEPS, "sft", "steps") as progress:
-        clean = cycle(list(generate_clean_documents(params.seed, params.grpo_steps)))
+        clean = cycle(list(grpo.generate_clean_documents(params.seed, params.grpo_steps)))
         fit.train_supervised(tuned, clean, fit.Schedule(SFT_STEPS, lr=5e-4, warmup=10), progress)
     save_model(tuned, folder / "sft")
 
@@ -46,14 +44,3 @@ def run(params: Train, folder: Path) -> None:
 
     with Progress(params.grpo_steps, "rlvr", "steps") as progress:
         grpo.train_grpo(model, params.seed, params.grpo_steps, progress, checkpoint)
-
-
-def generate_clean_documents(seed: int, steps: int) -> Iterator[tuple[str, str]]:
-    """Correct step-by-step solutions of the prompts that GRPO trains on, so that SFT and RLVR see the same problems."""
-    from leash.datasets import embedded_tasks
-    from stages.train import grpo
-
-    rng = seeds.stream("train", "sft", seed)
-    for step in range(steps):
-        for problem in grpo.draw_problems(seed, step):
-            yield problem.prompt, embedded_tasks.write_solution(rng, problem, worked=True, slip=False)

@@ -14,7 +14,7 @@ from leash import tables, weights
 from leash.params.groups import Params
 from leash.prompts import Prompt
 from leash.scheduler.units import WorkerPlan
-from leash.scoring import partial_scores, score_tables
+from leash.scoring import score_tables
 from leash.scoring.score_tables import ScoringJob, plan_scoring_workers, update_score_tables
 from leash.scoring.torch_scorer import Scorer
 from leash.scoring.traces import ScoringSpec, Trace
@@ -118,7 +118,7 @@ def test_a_stopped_run_continues_from_its_parts(tmp_path: Path, monkeypatch: pyt
     stop_after(job, 2)
     assert not job.path.exists()
     stop_after(job, 1)
-    assert len(list(partial_scores.parts_folder(job.path).iterdir())) == 3
+    assert len(list(score_tables.parts_folder(job.path).iterdir())) == 3
     assert update(job) == 20 - 3 * 4
     assert folder_is_clean(tmp_path / "a")
     whole = job_of(tmp_path / "b", many(20))
@@ -142,7 +142,7 @@ def test_parts_of_another_specification_are_deleted(tmp_path: Path, monkeypatch:
     job = job_of(tmp_path, many(20))
     stop_after(job, 2)
     stop_after(job, 1, ScoringSpec(top_p=0.5))
-    assert len(list(partial_scores.parts_folder(job.path).iterdir())) == 1
+    assert len(list(score_tables.parts_folder(job.path).iterdir())) == 1
     assert update(job, ScoringSpec(top_p=0.5)) == 16
 
 

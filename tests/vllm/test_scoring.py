@@ -19,7 +19,7 @@ from leash.params.groups import Vllm
 from leash.prompts import Prompt
 from leash.scheduler.units import WorkerPlan
 from leash.scoring import score_tables
-from leash.scoring.score_tables import ScoringJob, VllmWorkerPlan, update_score_tables
+from leash.scoring.score_tables import ScoringJob, update_score_tables
 from leash.scoring.torch_scorer import Scorer, tokenize_traces
 from leash.scoring.traces import ScoringSpec, Trace
 from leash.statistics import seeds
@@ -99,13 +99,12 @@ def test_score_tables_equal_those_of_the_other_engine(
     monkeypatch.setattr(score_tables, "MAX_UNIT_TRACES", 5)
     wanted = traces(2)
     labels = [{"problem_id": "p", "completion": str(i), "hits": 1, "first": 0} for i in range(len(wanted))]
-    crew = VllmWorkerPlan(at_once=2, stepping=True, settings=SETTINGS)
+    crew = WorkerPlan(at_once=2, stepping=True)
     tables_made = []
     for name, workers, reading in (("theirs", crew, VLLM), ("ours", WorkerPlan(), ScoringSpec())):
         job = ScoringJob(tmp_path / f"{name}.parquet", weights, labels, wanted)
-        assert update_score_tables([job], tables.MASS_SCHEMA, "test", workers, reading) == len(
-            {trace.key for trace in wanted}
-        )
+        scored = update_score_tables([job], tables.MASS_SCHEMA, "test", workers, reading, SETTINGS)
+        assert scored == len({trace.key for trace in wanted})
         tables_made.append(tables.read(job.path, tables.MASS_SCHEMA, "").to_pylist())
     for theirs, ours in zip(*tables_made, strict=True):
         assert {**theirs, "nll": 0, "decoding_nll": 0} == {**ours, "nll": 0, "decoding_nll": 0}
@@ -116,7 +115,7 @@ def test_entropies_are_refused(weights: models.Weights, tmp_path: Path) -> None:
     job = ScoringJob(tmp_path / "t.parquet", weights, [{}], traces(1)[:1])
     with pytest.raises(LeashError, match="entropies"):
         update_score_tables(
-            [job], tables.ENTROPY_SCHEMA, "test", VllmWorkerPlan(stepping=True), ScoringSpec("vllm", entropies=True)
+            [job], tables.ENTROPY_SCHEMA, "test", WorkerPlan(stepping=True), ScoringSpec("vllm", entropies=True)
         )
 
 
