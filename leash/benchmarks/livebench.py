@@ -12,9 +12,6 @@ tags since 2024-11-25; the grader distinguishes them by the question's own relea
 
 from __future__ import annotations
 
-from datetime import date, datetime
-from typing import Any
-
 from leash.benchmarks import code_tests
 from leash.benchmarks.benchmark import Benchmark, Problem, Row, parse_golds
 from leash.params.groups import Dataset
@@ -29,20 +26,16 @@ BINARY_TASKS = {
 
 def parse_problem(row: Row, dataset: Dataset) -> Problem | None:
     release, removed = dataset.release or DEFAULT_RELEASE, row.get("livebench_removal_date")
-    added = to_iso_date(row.need("livebench_release_date"))
+    added = str(row.need("livebench_release_date"))[:10]
     if (task := row.text("task")) not in (dataset.tasks or BINARY_TASKS.get(row.text("category"), ())):
         return None
-    if added > release or (removed is not None and to_iso_date(removed) <= release):
+    if added > release or (removed is not None and str(removed)[:10] <= release):
         return None
     if row.get("category") == "coding":  # the answer is a program, or completes the beginning of one
         gold, meta = code_tests.golds_from_row(row), code_tests.livebench_meta(row.fields)
     else:
         gold, meta = parse_golds(row.need("ground_truth")), {"release": added}
     return Problem(str(row.need("turns")[0]), gold, row.text("question_id"), {"task": task, **meta})
-
-
-def to_iso_date(value: Any) -> str:
-    return value.strftime("%Y-%m-%d") if isinstance(value, date | datetime) else str(value)[:10]
 
 
 def _build_benchmark(category: str, count: int, grader: str) -> Benchmark:

@@ -45,22 +45,18 @@ def generate_problems(name: str, dataset: Dataset) -> Iterator[dict[str, Any]]:
                     break
             else:
                 raise TooFewProblemsError(name, dataset.per_level, dataset.family, level, len(seen))
-            yield _build_row(name, f"{dataset.family}-{level}-{len(seen):03d}", problem)
+            # The stream is the prompt's own, so that a problem has the same traces in every data set.
+            trace_rng = seeds.stream("fetch", "traces", problem.prompt)
+            traces = {
+                kind: embedded_tasks.write_solution(trace_rng, problem, worked=kind == "worked", slip=False)
+                for kind in ("worked", "direct")
+            }
+            yield tables.problem_row(
+                dataset=name,
+                problem_id=f"{dataset.family}-{level}-{len(seen):03d}",
+                question=problem.prompt,
+                gold=[problem.gold],
+                grader=GRADERS[problem.family],
+                meta={"level": level, "numbers": problem.numbers, "traces": traces},
+            )
             seen.add(problem.prompt)
-
-
-def _build_row(name: str, problem_id: str, problem: embedded_tasks.Problem) -> dict[str, Any]:
-    # The stream is the prompt's own, so that a problem has the same traces in every data set.
-    rng = seeds.stream("fetch", "traces", problem.prompt)
-    traces = {
-        "worked": embedded_tasks.write_solution(rng, problem, worked=True, slip=False),
-        "direct": embedded_tasks.write_solution(rng, problem, worked=False, slip=False),
-    }
-    return tables.problem_row(
-        dataset=name,
-        problem_id=problem_id,
-        question=problem.prompt,
-        gold=[problem.gold],
-        grader=GRADERS[problem.family],
-        meta={"level": problem.level, "numbers": problem.numbers, "traces": traces},
-    )

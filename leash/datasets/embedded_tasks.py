@@ -50,15 +50,14 @@ def apply_operator(left: int, operator: str, right: int) -> int:
 
 def generate_chain(rng: np.random.Generator, level: int) -> Problem:
     first = int(rng.integers(1, 31))
-    steps = _choose_operators(rng, first, rng.integers(1, 10, size=level - 1).tolist(), ("+", "-"))
+    steps, result = _choose_operators(rng, first, rng.integers(1, 10, size=level - 1).tolist(), ("+", "-"))
     expression = " ".join([str(first)] + [f"{operator} {number}" for operator, number in steps])
-    return Problem("chain", level, f"compute {expression} :", str(_evaluate(first, steps)), first, steps)
+    return Problem("chain", level, f"compute {expression} :", str(result), first, steps)
 
 
 def generate_make(rng: np.random.Generator, level: int) -> Problem:
     first, *rest = rng.integers(1, 10, size=level).tolist()
-    steps = _choose_operators(rng, first, rest, OPERATORS)
-    target = _evaluate(first, steps)
+    steps, target = _choose_operators(rng, first, rest, OPERATORS)
     numbers = rng.permutation([first, *rest]).tolist()
     prompt = f"make {target} from {' '.join(map(str, numbers))} :"
     return Problem("make", level, prompt, str(target), first, steps)
@@ -80,7 +79,7 @@ def write_solution(rng: np.random.Generator, problem: Problem, *, worked: bool, 
     elif slip:
         # A failed attempt: the same numbers in another order, whatever they give.
         first, *rest = rng.permutation(problem.numbers).tolist()
-        steps = _choose_operators(rng, first, rest, OPERATORS)
+        steps, _ = _choose_operators(rng, first, rest, OPERATORS)
     value, lines = first, []
     for i, (operator, number) in enumerate(steps):
         result = apply_operator(value, operator, number)
@@ -111,19 +110,13 @@ def format_box(answer: str) -> str:
 
 def _choose_operators(
     rng: np.random.Generator, value: int, numbers: list[int], operators: tuple[str, ...]
-) -> tuple[tuple[str, int], ...]:
-    """Choose an operator for each number so that every intermediate value stays within 0..MAX_NUMBER."""
+) -> tuple[tuple[tuple[str, int], ...], int]:
+    """Choose an operator for each number so that every intermediate value stays within 0..MAX_NUMBER. Also returns the
+    last value."""
     steps = []
     for number in numbers:
         allowed = [o for o in operators if 0 <= apply_operator(value, o, number) <= MAX_NUMBER]
         operator = allowed[rng.integers(len(allowed))]
         steps.append((operator, number))
         value = apply_operator(value, operator, number)
-    return tuple(steps)
-
-
-def _evaluate(first: int, steps: tuple[tuple[str, int], ...]) -> int:
-    value = first
-    for operator, number in steps:
-        value = apply_operator(value, operator, number)
-    return value
+    return tuple(steps), value

@@ -1,7 +1,13 @@
-"""Load the problems of a data set as rows of the problems table, whatever their origin.
+r"""Load the problems of a data set as rows of the problems table, whatever their origin.
 
 In:  a data set of params.yaml: a benchmark, your own file, an embedded or Reasoning Gym task, or imported problems.
 Out: FetchResult: rows, a sentence on their origin, and warnings. Nothing is written here (see stages/fetch).
+
+Your own file is any JSONL, JSON, CSV or Parquet file with a question and an answer column, here or on the hub:
+
+    mine: {path: mine.jsonl, question: problem, answer: answer, grader: math, prompt: "{question} Use \\boxed{}."}
+
+For the hub: `hub`, `revision` and `files`, a pattern such as "data/test-*.parquet". `images` names an image column.
 """
 
 from __future__ import annotations
@@ -13,8 +19,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from leash import prompts, tables
-from leash.benchmarks.benchmark import Benchmark, Problem, Row, RowError, RowLocation
-from leash.datasets import embedded, own_file, source
+from leash.benchmarks.benchmark import Benchmark, Problem, Row, RowError, RowLocation, parse_golds
+from leash.benchmarks.images import load_images
+from leash.datasets import embedded, source
 from leash.errors import UnknownNameError, first_line
 from leash.formatting import pluralize
 from leash.grading.graders import registry
@@ -73,13 +80,26 @@ def has_images(name: str, dataset: Dataset) -> bool:
 
 def benchmark_of(name: str, dataset: Dataset) -> Benchmark:
     if dataset.family is None:
-        return own_file.build_benchmark(dataset)
+        patterns = tuple(f"*{suffix}" for suffix in source.FILE_SUFFIXES)
+        return Benchmark(dataset.hub, patterns, parse_own_row, dataset.grader or "exact")
     from leash.benchmarks.families import FAMILIES
 
     if dataset.family not in FAMILIES:
         families = [*FAMILIES, GYM_FAMILY, *EMBEDDED_FAMILIES]
         raise UnknownNameError(f"`datasets.{name}.family`", dataset.family, families)
     return FAMILIES[dataset.family]
+
+
+def parse_own_row(row: Row, dataset: Dataset) -> Problem:
+    """A row of your own file, by the columns that params.yaml names."""
+    question = row.text(dataset.question)
+    return Problem(
+        question=dataset.prompt.replace("{question}", question),
+        gold=parse_golds(row.need(dataset.answer)),
+        id=row.text(dataset.id) if dataset.id else None,
+        meta={"question": question},
+        images=load_images(row, dataset.images) if dataset.images else None,
+    )
 
 
 def import_command(name: str) -> str:
@@ -110,10 +130,29 @@ def _load_benchmark_problems(name: str, dataset: Dataset) -> FetchResult:
     if not chosen:
         no_row = f"has no problem: no row of {files.files[0]} fits; correct its filters."
         raise source.DatasetSourceError(f"datasets.{name}", no_row)
-    rows, faults = [], []
+    options = {"threshold": dataset.threshold, "tolerance": dataset.tolerance, "rounded": dataset.rounded or None}
+    given = {option: value for option, value in options.items() if value is not None}
+    rows: list[TableRow] = []
+    faults: list[tuple[RowLocation, str]] = []  # what makes a problem useless, found before anything is sampled for it
+    fault: str | None
     for problem_id, (where, problem) in zip(ids, chosen, strict=True):
-        rows.append(_build_row(name, problem_id, problem, grader, dataset, files.origin))
-        if fault := _find_fault(rows[-1], problem):
+        row = tables.problem_row(
+            dataset=name,
+            problem_id=problem_id,
+            question=problem.question,
+            gold=problem.gold,
+            grader=grader,
+            images=problem.images,
+            meta={"question": problem.question, **problem.meta, **given, "source": files.origin},
+        )
+        rows.append(row)
+        if not problem.gold:
+            fault = "the gold answer is empty; fill it in or remove the row"
+        elif not problem.question.strip():
+            fault = "the question is empty; fill it in or remove the row"
+        else:
+            fault = registry.gold_complaint(grader, problem.gold, json.loads(row["meta"]))
+        if fault:
             faults.append((where, fault))
     if faults:
         more = f" (and {len(faults) - 1} more such rows)" if len(faults) > 1 else ""
@@ -164,29 +203,3 @@ def _assign_ids(name: str, chosen: Sequence[tuple[RowLocation, Problem]], *, own
         seen[problem_id] += 1
         ids.append(problem_id if seen[problem_id] == 1 else f"{problem_id}#{seen[problem_id]}")
     return ids
-
-
-def _build_row(
-    name: str, problem_id: str, problem: Problem, grader: str, dataset: Dataset, origin: dict[str, str]
-) -> TableRow:
-    options = {"threshold": dataset.threshold, "tolerance": dataset.tolerance, "rounded": dataset.rounded or None}
-    given = {name: value for name, value in options.items() if value is not None}
-    meta = {"question": problem.question, **problem.meta, **given, "source": origin}
-    return tables.problem_row(
-        dataset=name,
-        problem_id=problem_id,
-        question=problem.question,
-        gold=problem.gold,
-        grader=grader,
-        images=problem.images,
-        meta=meta,
-    )
-
-
-def _find_fault(row: TableRow, problem: Problem) -> str | None:
-    """What makes a problem useless, found before anything is sampled for it."""
-    if not problem.gold:
-        return "the gold answer is empty; fill it in or remove the row"
-    if not problem.question.strip():
-        return "the question is empty; fill it in or remove the row"
-    return registry.gold_complaint(row["grader"], problem.gold, json.loads(row["meta"]))

@@ -56,8 +56,25 @@ def generate_problems(name: str, dataset: Dataset) -> Iterator[dict[str, Any]]:
     try:
         generator = gym.create_dataset(task, **config)
         for index in range(config["size"]):
-            problem_id = f"{dataset.task}-{index:03d}"
-            yield _build_row(name, problem_id, task, config, generator[index], dataset.threshold)
+            item = generator[index]
+            gold = item["answer"]  # None for tasks with many answers; some of them have an example elsewhere
+            if gold is None and task in GOLD_EXTRACTORS:
+                gold = GOLD_EXTRACTORS[task](item["metadata"])
+            meta = {
+                "question": item["question"],
+                "task": task,
+                "config": encode_typed_json(config),
+                "item": encode_typed_json(dict(item)),
+                "threshold": DEFAULT_THRESHOLD if dataset.threshold is None else dataset.threshold,
+            }
+            yield tables.problem_row(
+                dataset=name,
+                problem_id=f"{dataset.task}-{index:03d}",
+                question=item["question"],
+                gold=[] if gold is None else [str(gold)],
+                grader="gym",
+                meta=meta,
+            )
     except Exception as error:
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         fault = f"does not work: Reasoning Gym cannot generate {task} with it ({reason}); correct it."
@@ -77,30 +94,6 @@ def _resolve_task(name: str, dataset: Dataset) -> tuple[str, dict[str, Any]]:
     task, preset = PRESETS.get(dataset.task, (dataset.task, {}))
     seed = DEFAULT_SEED if dataset.seed is None else dataset.seed
     return task, {**preset, **dataset.config, "size": dataset.size or DEFAULT_SIZE, "seed": seed}
-
-
-def _build_row(
-    name: str, problem_id: str, task: str, config: Mapping[str, Any], item: Mapping[str, Any], threshold: float | None
-) -> dict[str, Any]:
-    # Tasks with many answers have None as the answer; some have an example elsewhere.
-    gold = item["answer"]
-    if gold is None and task in GOLD_EXTRACTORS:
-        gold = GOLD_EXTRACTORS[task](item["metadata"])
-    meta = {
-        "question": item["question"],
-        "task": task,
-        "config": encode_typed_json(dict(config)),
-        "item": encode_typed_json(dict(item)),
-        "threshold": DEFAULT_THRESHOLD if threshold is None else threshold,
-    }
-    return tables.problem_row(
-        dataset=name,
-        problem_id=problem_id,
-        question=item["question"],
-        gold=[] if gold is None else [str(gold)],
-        grader="gym",
-        meta=meta,
-    )
 
 
 def _boxnet_plan(metadata: Mapping[str, Any]) -> str:

@@ -32,11 +32,11 @@ MAX_JSON_OBJECT_BYTES = 1 << 30
 
 
 class SourceFileError(LeashError):
-    """A file of a data set is missing or cannot be read."""
+    """A file of a data set is missing or cannot be read. `where` is its path, or the repository on the hub."""
 
-    def __init__(self, path: Path, fault: str) -> None:
-        self.path, self.fault = path, fault
-        super().__init__(f"{path}: {fault}")
+    def __init__(self, where: Path | str, fault: str) -> None:
+        self.where, self.fault = where, fault
+        super().__init__(f"{where}: {fault}")
 
 
 class DatasetSourceError(LeashError):
@@ -45,14 +45,6 @@ class DatasetSourceError(LeashError):
     def __init__(self, param: str, fault: str) -> None:
         self.param, self.fault = param, fault
         super().__init__(f"`{param}` {fault}")
-
-
-class HubError(LeashError):
-    """The hub does not provide the files of a data set."""
-
-    def __init__(self, hub: str, fault: str) -> None:
-        self.hub, self.fault = hub, fault
-        super().__init__(f"{hub} on the hub: {fault}")
 
 
 @dataclass(frozen=True)
@@ -110,25 +102,27 @@ def _download_source(name: str, hub: str, revision: str, patterns: Sequence[str]
 
     disable_progress_bars()
     logging.set_verbosity(50)  # critical only: the errors below say it once
-    elsewhere = f"or download it elsewhere and set `datasets.{name}.path` to it"
+    where, elsewhere = f"{hub} on the hub", f"or download it elsewhere and set `datasets.{name}.path` to it"
     # None of these texts contains what was sent to the hub, such as a token.
     try:
         folder = Path(snapshot_download(hub, repo_type="dataset", revision=revision, allow_patterns=list(patterns)))
     except errors.RevisionNotFoundError:
-        raise HubError(hub, f"there is no revision {revision}; correct `datasets.{name}.revision`.") from None
+        raise SourceFileError(where, f"there is no revision {revision}; correct `datasets.{name}.revision`.") from None
     except errors.GatedRepoError:
-        raise HubError(hub, f"you must accept its terms there and log in; do so, {elsewhere}.") from None
+        raise SourceFileError(where, f"you must accept its terms there and log in; do so, {elsewhere}.") from None
     except errors.RepositoryNotFoundError:
         fault = f"there is no such data set, or it is private; correct `datasets.{name}.hub`, {elsewhere}."
-        raise HubError(hub, fault) from None
+        raise SourceFileError(where, fault) from None
     except errors.LocalEntryNotFoundError:
-        raise HubError(hub, f"the hub does not answer; go online, {elsewhere}.") from None
+        raise SourceFileError(where, f"the hub does not answer; go online, {elsewhere}.") from None
     except Exception as error:
         fault = f"the download of {', '.join(patterns)} failed ({first_line(error)}); run the command again"
-        raise HubError(hub, f"{fault}, {elsewhere}.") from None
+        raise SourceFileError(where, f"{fault}, {elsewhere}.") from None
     files = _match_files(folder, patterns)
     if not files:
-        raise HubError(hub, f"no file matches {' or '.join(patterns)} at {revision}; correct `files`, {elsewhere}.")
+        raise SourceFileError(
+            where, f"no file matches {' or '.join(patterns)} at {revision}; correct `files`, {elsewhere}."
+        )
     return Source(files, {"hub": hub, "revision": folder.name})
 
 

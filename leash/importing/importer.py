@@ -27,7 +27,7 @@ from leash.importing.formats import ImportOptionError, ImportSource, detect_form
 from leash.importing.problem_matching import ProblemIndex
 from leash.importing.raw_rows import ImportFileError
 from leash.importing.record import format_names
-from leash.importing.survey import SourceSurvey, merge_run_metadata, parse_sample_range, survey_source
+from leash.importing.survey import SourceSurvey, merge_run_metadata, sample_ranges, survey_source
 from leash.ledger import Ledger
 from leash.params.groups import NAME_PATTERN
 
@@ -84,7 +84,15 @@ def run(
         if not re.fullmatch(NAME_PATTERN, name) or name == "all":
             fault = "is not a valid name: use letters, digits, single dots, dashes and underscores, and not `all`."
             raise ImportOptionError(f"{option} {name}", fault)
-    sources = _build_sources(files, format, where, mapping)
+    if mapping != jsonl.DEFAULT_MAPPING:  # naming fields implies the format that has no fixed ones
+        if format not in ("auto", "jsonl"):
+            raise ImportOptionError(f"--format {format}", "has fixed fields; use --text and the like only with jsonl.")
+        format = "jsonl"
+    row_filter = parse_row_filter(where)
+    sources = [
+        ImportSource(file, detect_format(file) if format == "auto" else format, row_filter, mapping)
+        for file in dict.fromkeys(files)
+    ]
     ledger = Ledger(tables.completions_folder(model, dataset))
     problems = _load_problems(model, dataset, grader, replace)
     surveys = [survey_source(source, problems) for source in sources]
@@ -109,27 +117,12 @@ def count_imported_samples(model: str, dataset: str) -> int:
     samples = sum(len(numbers) for numbers in ledger.have().values())
     manifest = ledger.manifest()
     sources = manifest.get("sources", [])
-    ranges = [parse_sample_range(numbers) for source in sources for numbers in source["numbers"].values()]
-    imported = sum(stop - first for first, stop in ranges)
+    imported = sum(stop - first for _, first, stop in sample_ranges(sources))
     if 0 < samples < imported:
         raise LostSamplesError(model, dataset, imported - samples, imported, [source["file"] for source in sources])
     if not samples or manifest.get("fingerprint", {}).get("engine") != IMPORT_ENGINE:
         raise MissingImportError(model, dataset)
     return samples
-
-
-def _build_sources(
-    files: Sequence[Path], format: str, where: tuple[str, ...], mapping: jsonl.FieldMapping
-) -> list[ImportSource]:
-    if mapping != jsonl.DEFAULT_MAPPING:  # naming fields implies the format that has no fixed ones
-        if format not in ("auto", "jsonl"):
-            raise ImportOptionError(f"--format {format}", "has fixed fields; use --text and the like only with jsonl.")
-        format = "jsonl"
-    row_filter = parse_row_filter(where)
-    return [
-        ImportSource(file, detect_format(file) if format == "auto" else format, row_filter, mapping)
-        for file in dict.fromkeys(files)
-    ]
 
 
 def _load_problems(model: str, dataset: str, grader: str | None, replace: bool) -> ProblemIndex:
@@ -156,9 +149,8 @@ def _build_manifest_entries(
     known = manifest.get("sources", [])
     # New sources number their samples after all others, those of interrupted imports included.
     next_sample = {p: int(max(samples)) + 1 for p, samples in ledger.have().items()} if manifest else {}
-    for entry in known:
-        for problem_id, numbers in entry["numbers"].items():
-            next_sample[problem_id] = max(next_sample.get(problem_id, 0), parse_sample_range(numbers)[1])
+    for problem_id, _, stop in sample_ranges(known):
+        next_sample[problem_id] = max(next_sample.get(problem_id, 0), stop)
     entries: list[dict[str, Any]] = []
     for survey in surveys:
         entry = survey.manifest_entry(next_sample)
@@ -167,7 +159,7 @@ def _build_manifest_entries(
             fault = f"the file is part of {what} already, with other conditions or as another format"
             raise ImportFileError(survey.source.file, f"{fault}; start over with --replace.")
         if not same:
-            next_sample.update({p: parse_sample_range(numbers)[1] for p, numbers in entry["numbers"].items()})
+            next_sample.update({problem_id: stop for problem_id, _, stop in sample_ranges([entry])})
         entries.append(same or entry)
     return entries
 
@@ -195,7 +187,7 @@ def _write_samples(
     written = 0
     for survey, entry in zip(surveys, entries, strict=True):
         # The samples of a source are numbered in the order of the file.
-        numbers = {problem_id: count(parse_sample_range(text)[0]) for problem_id, text in entry["numbers"].items()}
+        numbers = {problem_id: count(first) for problem_id, first, _ in sample_ranges([entry])}
         for record in read_records(survey.source):
             problem_id = problems.match(record)
             assert problem_id is not None

@@ -19,24 +19,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import BaseModel
+
+from leash.importing import record
 from leash.importing.raw_rows import ImportFileError, Row, describe_type, replace_surrogates
-from leash.importing.record import (
-    UNKNOWN_FINISH,
-    FieldTypeError,
-    MissingFieldError,
-    Record,
-    RecordedCompletion,
-    extract_golds,
-    parse_count,
-    parse_number,
-    parse_run_metadata,
-    parse_score,
-    require_text,
-)
+from leash.importing.record import Count, FieldTypeError, Finish, Golds, MissingFieldError, Number, Record, Score, Text
 
 TEXT_FIELDS = ("text", "completion", "completions")
-GOLD_FIELDS = ("answer", "gold")
-COMPLETION_FIELDS = ("tokens", "finish", "logprob", "score")
 FIELDS = tuple(frozenset({key, text}) for key in ("question", "problem_id") for text in TEXT_FIELDS)
 
 
@@ -54,26 +43,41 @@ class FieldMapping:
 DEFAULT_MAPPING = FieldMapping()
 
 
+class ProblemFields(BaseModel):
+    sample: Count
+    question: Text | None
+    gold: Golds
+
+
+class CompletionFields(BaseModel):
+    tokens: Count = None
+    finish: Finish = record.UNKNOWN_FINISH
+    logprob: Number = None
+    score: Score = None
+
+
 def records(rows: Iterable[Row], mapping: FieldMapping = DEFAULT_MAPPING) -> Iterator[Record]:
     for row in rows:
-        question = _get_field(row, mapping.question, ("question",))
-        problem_id = _get_field(row, mapping.id, ("problem_id",))
+        question = _get_field(row, mapping.question, "question")
+        problem_id = _get_field(row, mapping.id, "problem_id")
         if question is None and problem_id is None:
             raise MissingFieldError(row.where, mapping.question or "question", row.fields)
-        completions = _parse_completions(row, mapping)
-        sample = parse_count(_get_field(row, mapping.sample, ("sample",)), row.where, "sample")
+        completions = _parse_completions(row, mapping.text)
+        sample, gold = _get_field(row, mapping.sample, "sample"), _get_field(row, mapping.answer, "answer", "gold")
+        mapped = Row(row.where, {"question": question, "gold": gold, "sample": sample})
+        fields = record.parse_row(ProblemFields, mapped)
         yield Record(
             row.where,
-            None if question is None else require_text(question, row.where, "question"),
-            extract_golds(_get_field(row, mapping.answer, GOLD_FIELDS)),
+            fields.question,
+            fields.gold,
             completions,
             id=None if problem_id is None else replace_surrogates(str(problem_id)),
-            sample=sample if len(completions) == 1 else None,
-            run_metadata=parse_run_metadata(row.fields),
+            sample=fields.sample if len(completions) == 1 else None,
+            run_metadata=record.parse_run_metadata(row.fields),
         )
 
 
-def _get_field(row: Row, mapped: str | None, defaults: tuple[str, ...]) -> Any:
+def _get_field(row: Row, mapped: str | None, *defaults: str) -> Any:
     """A field's value: the mapped field, which must exist, or else the first default that exists."""
     if mapped is not None and mapped not in row.fields:
         raise MissingFieldError(row.where, mapped, row.fields)
@@ -81,40 +85,29 @@ def _get_field(row: Row, mapped: str | None, defaults: tuple[str, ...]) -> Any:
     return next((row.fields[name] for name in names if name in row.fields), None)
 
 
-def _parse_completions(row: Row, mapping: FieldMapping) -> list[RecordedCompletion]:
-    name = mapping.text or next((name for name in TEXT_FIELDS if name in row.fields), None)
+def _parse_completions(row: Row, mapped: str | None) -> list[record.RecordedCompletion]:
+    name = mapped or next((name for name in TEXT_FIELDS if name in row.fields), None)
     if name not in row.fields:
         raise MissingFieldError(row.where, name or " or ".join(TEXT_FIELDS), row.fields)
-    value = row.fields[name]
-    if name == "completions" and not isinstance(value, list):
-        raise FieldTypeError(row.where, name, describe_type(value), "a list of completions")
-    values = value if isinstance(value, list) else [value]
-    columns = {field: _field_per_completion(row, field, len(values)) for field in COMPLETION_FIELDS}
-    return [
-        _parse_completion(row.where, name, completion, {field: columns[field][i] for field in COMPLETION_FIELDS})
-        for i, completion in enumerate(values)
-    ]
-
-
-def _field_per_completion(row: Row, name: str, size: int) -> list[Any]:
-    value = row.fields.get(name)
-    if isinstance(value, list):
-        if len(value) != size:
-            raise ImportFileError(row.where, f"{name} has {len(value)} entries for {size} completions.")
-        return value
-    # A single value beside several completions is theirs only if they can share it, as a finish reason.
-    return [value] * size if size == 1 or name == "finish" else [None] * size
-
-
-def _parse_completion(where: str, name: str, completion: Any, row_fields: dict[str, Any]) -> RecordedCompletion:
-    fields, text = row_fields, completion
-    if isinstance(completion, dict):
-        fields = {field: completion.get(field, row_fields[field]) for field in COMPLETION_FIELDS}
-        text = next((completion[field] for field in TEXT_FIELDS if field in completion), None)
-    return RecordedCompletion(
-        require_text(text, where, name),
-        tokens=parse_count(fields["tokens"], where, "tokens"),
-        finish=fields["finish"] if isinstance(fields["finish"], str) else UNKNOWN_FINISH,
-        logprob=parse_number(fields["logprob"], where, "logprob"),
-        score=parse_score(fields["score"]),
-    )
+    texts = row.fields[name]
+    if name == "completions" and not isinstance(texts, list):
+        raise FieldTypeError(row.where, name, describe_type(texts), "a list of completions")
+    texts = texts if isinstance(texts, list) else [texts]
+    columns: dict[str, list[Any]] = {}
+    for field in CompletionFields.model_fields:
+        value = row.fields.get(field)
+        if isinstance(value, list) and len(value) != len(texts):
+            raise ImportFileError(row.where, f"{field} has {len(value)} entries for {len(texts)} completions.")
+        # A single value beside several completions is theirs only if they can share it, as a finish reason.
+        shared = value if len(texts) == 1 or field == "finish" else None
+        columns[field] = value if isinstance(value, list) else [shared] * len(texts)
+    completions = []
+    for number, text in enumerate(texts):
+        fields = {field: column[number] for field, column in columns.items()}
+        if isinstance(text, dict):
+            fields |= text
+            text = next((text[field] for field in TEXT_FIELDS if field in text), None)
+        text = record.require_text(text, row.where, name)
+        stated = record.parse_row(CompletionFields, Row(row.where, fields))
+        completions.append(record.RecordedCompletion(text, **dict(stated)))
+    return completions

@@ -10,36 +10,19 @@ written as the text of a Python list, which is parsed as well.
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator
 
+from leash.importing import record
 from leash.importing.raw_rows import ImportFileError, Row
-from leash.importing.record import (
-    Record,
-    RecordedCompletion,
-    Text,
-    extract_golds,
-    parse_row,
-    parse_scores,
-    require_text,
-)
+from leash.importing.record import Golds, Record, Text
 
 NESTED_FIELDS = frozenset({"doc", "model_response"})
 FLAT_FIELDS = frozenset({"full_prompt", "predictions", "gold"})
 FIELDS = (NESTED_FIELDS, FLAT_FIELDS)
-
-
-def _parse_literal(value: Any) -> Any:
-    """A list or a mapping that was written as text."""
-    if not isinstance(value, str) or not value.startswith(("[", "{")):
-        return value
-    try:
-        return ast.literal_eval(value)
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
-        return value
+MAYBE_LITERAL = BeforeValidator(record.parse_literal)
 
 
 class Doc(BaseModel):
@@ -55,18 +38,18 @@ class ModelResponse(BaseModel):
 
 
 class NestedRow(BaseModel):
-    doc: Annotated[Doc, BeforeValidator(_parse_literal)]
-    model_response: Annotated[ModelResponse, BeforeValidator(_parse_literal)]
+    doc: Annotated[Doc, MAYBE_LITERAL]
+    model_response: Annotated[ModelResponse, MAYBE_LITERAL]
     metric: Any = None
 
 
 class FlatRow(BaseModel):
-    predictions: Annotated[list[Text], BeforeValidator(_parse_literal)]
-    gold: Annotated[Any, BeforeValidator(_parse_literal)]
+    predictions: Annotated[list[Text], MAYBE_LITERAL]
+    gold: Annotated[Golds, MAYBE_LITERAL]
     full_prompt: Any
     example: Any = None
-    cont_tokens: Annotated[Any, BeforeValidator(_parse_literal)] = None
-    metrics: Annotated[Any, BeforeValidator(_parse_literal)] = None
+    cont_tokens: Annotated[Any, MAYBE_LITERAL] = None
+    metrics: Annotated[Any, MAYBE_LITERAL] = None
 
 
 def records(rows: Iterable[Row]) -> Iterator[Record]:
@@ -75,38 +58,27 @@ def records(rows: Iterable[Row]) -> Iterator[Record]:
 
 
 def _parse_nested(row: Row) -> Record:
-    fields = parse_row(NestedRow, row)
+    fields = record.parse_row(NestedRow, row)
     doc, response = fields.doc, fields.model_response
     indices = doc.gold_index if isinstance(doc.gold_index, list) else [doc.gold_index]
     try:
         golds = [doc.choices[index] for index in indices]
     except (IndexError, TypeError):
         raise ImportFileError(row.where, f"doc.gold_index {doc.gold_index!r} is no index into doc.choices.") from None
-    return Record(
-        row.where,
-        doc.query,
-        extract_golds(golds),
-        _parse_completions(response.text, response.output_tokens, fields.metric),
-        meta={"task": doc.task_name} if doc.task_name else {},
-    )
+    completions = record.pair_completions(response.text, _get_only_metric(fields.metric), response.output_tokens)
+    meta = {"task": doc.task_name} if doc.task_name else {}
+    return Record(row.where, doc.query, record.parse_worked_golds(golds), completions, meta=meta)
 
 
 def _parse_flat(row: Row) -> Record:
-    fields = parse_row(FlatRow, row)
-    return Record(
-        row.where,
-        require_text(fields.example or fields.full_prompt, row.where, "full_prompt"),
-        extract_golds(fields.gold),
-        _parse_completions(fields.predictions, fields.cont_tokens, fields.metrics),
-    )
+    fields = record.parse_row(FlatRow, row)
+    question = record.require_text(fields.example or fields.full_prompt, row.where, "full_prompt")
+    scores = _get_only_metric(fields.metrics)
+    completions = record.pair_completions(fields.predictions, scores, fields.cont_tokens)
+    return Record(row.where, question, fields.gold, completions)
 
 
-def _parse_completions(texts: Sequence[str], token_ids: Any, metrics: Any) -> list[RecordedCompletion]:
-    """Tokens are counted if every completion has its ids. A metric is a completion's score if there is only one."""
-    ids = token_ids if isinstance(token_ids, list) and len(token_ids) == len(texts) else [None] * len(texts)
+def _get_only_metric(metrics: Any) -> Any:
+    """A metric is the score of the completions only if there is no other one."""
     values = list(metrics.values()) if isinstance(metrics, dict) else []
-    scores = parse_scores(values[0] if len(values) == 1 else None, len(texts))
-    return [
-        RecordedCompletion(text, tokens=len(own) if isinstance(own, list) and own else None, score=score)
-        for text, own, score in zip(texts, ids, scores, strict=True)
-    ]
+    return values[0] if len(values) == 1 else None

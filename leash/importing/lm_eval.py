@@ -11,29 +11,29 @@ Earlier versions wrote one indented JSON list and `arguments` as lists; both are
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, BeforeValidator
 
+from leash.importing import record
 from leash.importing.raw_rows import ImportFileError, Row
-from leash.importing.record import (
-    Record,
-    extract_golds,
-    parse_row,
-    parse_run_metadata,
-    require_text,
-    scored_completions,
-)
+from leash.importing.record import Golds, Record
 
 FIELDS = (frozenset({"doc_id", "doc", "target", "resps"}),)
 QUESTION_FIELDS = ("question", "problem", "Question", "Problem", "prompt", "query", "input")
 
 
+def _parse_target(target: Any) -> Any:
+    """Several golds are written as the text of a Python list of texts. `[0, 1]` is not one: it is an interval."""
+    golds = record.parse_literal(target)
+    is_list_of_texts = isinstance(golds, list) and golds and all(isinstance(gold, str) for gold in golds)
+    return golds if is_list_of_texts else target
+
+
 class LmEvalRow(BaseModel):
     resps: list[Any]
-    target: Any
+    target: Annotated[Golds, BeforeValidator(_parse_target)]
     doc: Any = None
     arguments: Any = None
     metrics: Any = None
@@ -49,40 +49,22 @@ def records(rows: Iterable[Row]) -> Iterator[Record]:
 
 
 def _parse_record(row: Row) -> Record:
-    fields = parse_row(LmEvalRow, row)
+    fields = record.parse_row(LmEvalRow, row)
     # `resps` is a list of requests, each a list of repeats.
     responses = [r for request in fields.resps for r in (request if isinstance(request, list) else [request])]
     if any(isinstance(response, list) for response in responses):
         raise ImportFileError(row.where, "resps holds log-likelihoods of choices, not generated text.")
-    prompt, settings = _parse_arguments(fields.arguments)
-    doc = fields.doc if isinstance(fields.doc, dict) else {}
-    question = next((doc[name] for name in QUESTION_FIELDS if isinstance(doc.get(name), str)), prompt)
-    metric = str(fields.metrics[0]) if isinstance(fields.metrics, list) and fields.metrics else "exact_match"
-    return Record(
-        row.where,
-        require_text(question, row.where, "the question of doc"),
-        extract_golds(_parse_target(fields.target)),
-        scored_completions([require_text(r, row.where, "resps") for r in responses], row.fields.get(metric)),
-        run_metadata=parse_run_metadata(row.fields, settings),
-    )
-
-
-def _parse_arguments(arguments: Any) -> tuple[Any, Any]:
-    """The prompt and the settings of the first request."""
+    # `arguments` has a prompt and settings per request; those of the first one count.
+    arguments = fields.arguments
     if isinstance(arguments, dict):
         arguments = [list(a.values()) if isinstance(a, dict) else a for a in arguments.values()]
     first = arguments[0] if isinstance(arguments, list) and arguments else None
     prompt, settings, *_ = [*first, None, None] if isinstance(first, list) else [first, None]
-    return prompt, settings
-
-
-def _parse_target(target: Any) -> Any:
-    """Several golds are written as the text of a Python list of texts. `[0, 1]` is not one: it is an interval."""
-    if isinstance(target, str) and target.startswith("["):
-        try:
-            golds = ast.literal_eval(target)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            return target
-        if isinstance(golds, list) and golds and all(isinstance(gold, str) for gold in golds):
-            return golds
-    return target
+    doc = fields.doc if isinstance(fields.doc, dict) else {}
+    question = next((doc[name] for name in QUESTION_FIELDS if isinstance(doc.get(name), str)), prompt)
+    metric = str(fields.metrics[0]) if isinstance(fields.metrics, list) and fields.metrics else "exact_match"
+    question = record.require_text(question, row.where, "the question of doc")
+    texts = [record.require_text(response, row.where, "resps") for response in responses]
+    completions = record.pair_completions(texts, row.fields.get(metric))
+    metadata = record.parse_run_metadata(row.fields, settings)
+    return Record(row.where, question, fields.target, completions, run_metadata=metadata)

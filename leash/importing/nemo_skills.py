@@ -12,21 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import AliasChoices, BaseModel, Field
 
+from leash.importing import record
 from leash.importing.raw_rows import Row
-from leash.importing.record import (
-    UNKNOWN_FINISH,
-    Record,
-    RecordedCompletion,
-    Text,
-    extract_golds,
-    parse_count,
-    parse_row,
-    parse_run_metadata,
-    parse_score,
-    require_text,
-)
+from leash.importing.record import Count, Finish, Golds, Record, RecordedCompletion, Score, Text
 
 FIELDS = (frozenset({"problem", "expected_answer", "generation"}),)
 
@@ -34,21 +24,18 @@ FIELDS = (frozenset({"problem", "expected_answer", "generation"}),)
 class NemoSkillsRow(BaseModel):
     generation: Any
     problem: Text
-    expected_answer: Any
-    num_generated_tokens: Any = None
-    finish_reason: Any = None
+    expected_answer: Golds
+    num_generated_tokens: Count = None
+    finish_reason: Finish = record.UNKNOWN_FINISH
+    score: Score = Field(None, validation_alias=AliasChoices("symbolic_correct", "is_correct"))
 
 
 def records(rows: Iterable[Row]) -> Iterator[Record]:
     for row in rows:
-        fields = parse_row(NemoSkillsRow, row)
+        fields = record.parse_row(NemoSkillsRow, row)
         whole = row.fields.get("_full_generation")
-        text = whole if isinstance(whole, str) else fields.generation
-        completion = RecordedCompletion(
-            require_text(text, row.where, "generation"),
-            tokens=parse_count(fields.num_generated_tokens, row.where, "num_generated_tokens") or None,
-            finish=fields.finish_reason if isinstance(fields.finish_reason, str) else UNKNOWN_FINISH,
-            score=parse_score(row.fields.get("symbolic_correct", row.fields.get("is_correct"))),
-        )
-        gold = extract_golds(fields.expected_answer)
-        yield Record(row.where, fields.problem, gold, [completion], run_metadata=parse_run_metadata(row.fields))
+        text = record.require_text(whole if isinstance(whole, str) else fields.generation, row.where, "generation")
+        tokens = fields.num_generated_tokens or None
+        completion = RecordedCompletion(text, tokens, fields.finish_reason, score=fields.score)
+        metadata = record.parse_run_metadata(row.fields)
+        yield Record(row.where, fields.problem, fields.expected_answer, [completion], run_metadata=metadata)

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from leash.importing.raw_rows import Row
-from leash.importing.record import Record, Text, extract_golds, parse_row, parse_run_metadata, scored_completions
+from leash.importing.record import Golds, Record, Text, pair_completions, parse_row, parse_run_metadata
 
 FIELDS = (frozenset({"question", "gt", "code"}),)
 
@@ -22,17 +22,13 @@ FIELDS = (frozenset({"question", "gt", "code"}),)
 class QwenMathRow(BaseModel):
     code: list[Text]
     question: Text
-    gt: Any
+    gt: Golds
     score: Any = None
 
 
 def records(rows: Iterable[Row]) -> Iterator[Record]:
     for row in rows:
         fields = parse_row(QwenMathRow, row)
-        yield Record(
-            row.where,
-            fields.question,
-            extract_golds(fields.gt),
-            scored_completions(fields.code, fields.score),
-            run_metadata=parse_run_metadata(row.fields, row.fields.get("_meta")),
-        )
+        metadata = parse_run_metadata(row.fields, row.fields.get("_meta"))
+        completions = pair_completions(fields.code, fields.score)
+        yield Record(row.where, fields.question, fields.gt, completions, run_metadata=metadata)

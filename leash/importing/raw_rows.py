@@ -30,6 +30,8 @@ MAX_DOCUMENT_BYTES = 2**30
 GZIP_MAGIC, PARQUET_MAGIC = b"\x1f\x8b", b"PAR1"
 DECOMPRESSION_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
 
+Flatten = Callable[[dict[str, Any]], Iterator[dict[str, Any]]]
+
 
 class Row(NamedTuple):
     where: str
@@ -44,24 +46,25 @@ class ImportFileError(LeashError):
         super().__init__(f"{where}: {fault}")
 
 
-def read_rows(file: Path, flatten: Callable[[dict[str, Any]], Iterator[dict[str, Any]]]) -> Iterator[Row]:
+def read_rows(file: Path, flatten: Flatten) -> Iterator[Row]:
     """Every row of a file. `flatten` yields the rows of a JSON document that is one object."""
     if not file.is_file():
         raise ImportFileError(file, "there is no such file; correct its name.")
     if not os.access(file, os.R_OK):
         raise ImportFileError(file, "permission denied; make the file readable.")
     if _begins_with(file, PARQUET_MAGIC):
-        return _read_parquet(file)
-    return _read_document(file, flatten) if _is_json_document(file) else _read_lines(file)
+        yield from _read_parquet(file)
+        return
+    for where, value in _read_document(file, flatten) if _is_json_document(file) else _read_lines(file):
+        if not isinstance(value, dict):
+            raise ImportFileError(where, f"it holds {describe_type(value)}, not an object with fields.")
+        yield Row(where, value)
 
 
 def content_hash(file: Path) -> str:
     """A hash of the decompressed content, so that a file and its gzipped copy count as the same source."""
-    digest = hashlib.blake2b(digest_size=16)
     with _open_decompressed(file) as stream:
-        while block := stream.read(2**20):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
 def replace_surrogates(value: str) -> str:
@@ -100,7 +103,7 @@ def _is_json_document(file: Path) -> bool:
     return not second
 
 
-def _read_lines(file: Path) -> Iterator[Row]:
+def _read_lines(file: Path) -> Iterator[tuple[str, Any]]:
     with _open_decompressed(file) as stream:
         for number in count(1):
             where = f"{file}, line {number}"
@@ -108,10 +111,10 @@ def _read_lines(file: Path) -> Iterator[Row]:
             if not line:
                 return
             if line.strip():
-                yield _make_row(where, _parse_json(line, where))
+                yield where, _parse_json(line, where)
 
 
-def _read_document(file: Path, flatten: Callable[[dict[str, Any]], Iterator[dict[str, Any]]]) -> Iterator[Row]:
+def _read_document(file: Path, flatten: Flatten) -> Iterator[tuple[str, Any]]:
     with _open_decompressed(file) as stream:
         content = _read_block(stream.read, MAX_DOCUMENT_BYTES, str(file), "write it as JSON lines")
     if not content.strip():
@@ -120,7 +123,7 @@ def _read_document(file: Path, flatten: Callable[[dict[str, Any]], Iterator[dict
     if not isinstance(document, dict | list):
         raise ImportFileError(file, f"it holds {describe_type(document)}, not a list of rows.")
     for number, entry in enumerate(flatten(document) if isinstance(document, dict) else document, 1):
-        yield _make_row(f"{file}, entry {number}", entry)
+        yield f"{file}, entry {number}", entry
 
 
 def _read_parquet(file: Path) -> Iterator[Row]:
@@ -169,9 +172,3 @@ def _replace_surrogates_in(value: Any) -> Any:
     if isinstance(value, list):
         return [_replace_surrogates_in(inner) for inner in value]
     return replace_surrogates(value) if isinstance(value, str) else value
-
-
-def _make_row(where: str, value: Any) -> Row:
-    if not isinstance(value, dict):
-        raise ImportFileError(where, f"it holds {describe_type(value)}, not an object with fields.")
-    return Row(where, value)

@@ -17,32 +17,21 @@ from typing import Any
 from pydantic import BaseModel
 
 from leash.importing.raw_rows import Row
-from leash.importing.record import (
-    Record,
-    RecordedCompletion,
-    Text,
-    extract_golds,
-    parse_row,
-    parse_run_metadata,
-    parse_score,
-)
+from leash.importing.record import Golds, Record, RecordedCompletion, Score, Text, parse_row, parse_run_metadata
 
 RESPONSE_FIELD = "full_model_response"
-FIELDS = (
-    frozenset({"question", "expected_answer", "completions"}),
-    frozenset({"question", "expected_answer", RESPONSE_FIELD}),
-)
+FIELDS = tuple(frozenset({"question", "expected_answer", field}) for field in ("completions", RESPONSE_FIELD))
 META_FIELDS = {"_dataset": "task", "_config": "config", "_idx": "index", "metadata": "metadata"}
 
 
 class GymResponse(BaseModel):
     full_model_response: Text
-    score: Any = None
+    score: Score = None
 
 
 class GymRow(BaseModel):
     question: Text
-    expected_answer: Any
+    expected_answer: Golds
     completions: list[GymResponse]
 
 
@@ -54,8 +43,8 @@ def records(rows: Iterable[Row]) -> Iterator[Record]:
         yield Record(
             row.where,
             fields.question,
-            extract_golds(fields.expected_answer),
-            [RecordedCompletion(r.full_model_response, score=parse_score(r.score)) for r in fields.completions],
+            fields.expected_answer,
+            [RecordedCompletion(response.full_model_response, score=response.score) for response in fields.completions],
             meta={ours: row.fields[theirs] for theirs, ours in META_FIELDS.items() if theirs in row.fields},
             run_metadata=parse_run_metadata(row.fields, row.fields.get("_meta")),
         )

@@ -1,11 +1,12 @@
 """Records: what every import format becomes. A record is one problem as a file states it, with some completions of it.
 
-Also here: the field checks that all formats share. A format describes its rows as a pydantic model, and `parse_row`
+Also here: the field types that all formats share. A format describes its rows as a pydantic model, and `parse_row`
 turns pydantic's complaint into an error that names the row and the field.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -75,71 +76,39 @@ class Record:
     run_metadata: Mapping[str, str] = field(default_factory=dict)
 
 
-def _validate_text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise PydanticCustomError("text_type", "not text")
-    return replace_surrogates(value)
-
-
-# Not pydantic's own str, which refuses half characters instead of replacing them.
-Text = Annotated[str, PlainValidator(_validate_text)]
-
-
 def parse_row(model: type[RowModel], row: Row) -> RowModel:
     """The fields of a row, checked by the model of its format."""
     try:
         return model.model_validate(row.fields)
     except ValidationError as error:
-        fault = error.errors(include_url=False, include_context=False)[0]
+        fault = error.errors(include_url=False)[0]
         name = ".".join(part for part in fault["loc"] if isinstance(part, str))
         if fault["type"] == "missing":
             raise MissingFieldError(row.where, name, fault["input"]) from None
-        expected = EXPECTED_TYPES.get(fault["type"], "text")
-        raise FieldTypeError(row.where, name, describe_type(fault["input"]), expected) from None
+        if fault["type"] in EXPECTED_TYPES:
+            found, expected = describe_type(fault["input"]), EXPECTED_TYPES[fault["type"]]
+        else:
+            found, expected = fault["ctx"]["found"], fault["ctx"]["expected"]
+        raise FieldTypeError(row.where, name, found, expected) from None
 
 
-def require_text(value: Any, where: str, name: str) -> str:
+def _wrong_value(found: str, expected: str) -> PydanticCustomError:
+    return PydanticCustomError("wrong_value", "{found}, not {expected}", {"found": found, "expected": expected})
+
+
+def _parse_text(value: Any) -> str:
     if not isinstance(value, str):
-        raise FieldTypeError(where, name, describe_type(value), "text")
+        raise _wrong_value(describe_type(value), "text")
     return replace_surrogates(value)
 
 
-def format_names(names: Iterable[Any]) -> str:
-    shown = [str(name) for name in names]
-    return ", ".join(shown[:MAX_NAMES_SHOWN]) + (", …" if len(shown) > MAX_NAMES_SHOWN else "") or "none"
-
-
-def quote(text: str) -> str:
-    """The beginning of a text on one line, for a sentence."""
-    return truncate(" ".join(text.split()), MAX_QUOTE_CHARS)
-
-
-def extract_golds(value: Any) -> list[str]:
-    """Gold answers as text. Of a worked solution, only its last box or, as in GSM8K, what follows #### counts."""
-    golds = []
-    for gold in parse_golds(value):
-        worked = GSM8K_ANSWER_PATTERN.search(gold)
-        golds.append(replace_surrogates(worked[1] if worked else extract(gold) or gold))
-    return golds
-
-
-def parse_count(value: Any, where: str, name: str) -> int | None:
-    """A number of tokens, or the number of a sample. Parquet turns whole numbers beside nulls into floats."""
-    if value is None:
-        return None
+def _parse_count(value: Any) -> int | None:
+    # Parquet turns whole numbers beside nulls into floats.
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_INT32:
-        raise FieldTypeError(where, name, quote(repr(value)), f"a whole number from 0 to {MAX_INT32}")
-    return value
-
-
-def parse_number(value: Any, where: str, name: str) -> float | None:
-    if value is None:
-        return None
-    if (number := parse_score(value)) is None:
-        raise FieldTypeError(where, name, quote(repr(value)), "a number")
-    return number
+    if value is None or (type(value) is int and 0 <= value <= MAX_INT32):  # a bool is an instance of int
+        return value
+    raise _wrong_value(quote(repr(value)), f"a whole number from 0 to {MAX_INT32}")
 
 
 def parse_score(value: Any) -> float | None:
@@ -149,16 +118,56 @@ def parse_score(value: Any) -> float | None:
     return float(value) if -MAX_INT32 <= value <= MAX_INT32 else None  # the comparison also drops NaN
 
 
-def parse_scores(value: Any, size: int) -> Sequence[float | None]:
-    """One score per completion, if the file has that many."""
-    if isinstance(value, list) and len(value) == size:
-        return [parse_score(score) for score in value]
-    return [parse_score(value)] if size == 1 else [None] * size
+def _parse_number(value: Any) -> float | None:
+    if value is not None and parse_score(value) is None:
+        raise _wrong_value(quote(repr(value)), "a number")
+    return parse_score(value)
 
 
-def scored_completions(texts: Sequence[str], scores: Any) -> list[RecordedCompletion]:
-    pairs = zip(texts, parse_scores(scores, len(texts)), strict=True)
-    return [RecordedCompletion(text, score=score) for text, score in pairs]
+def parse_worked_golds(value: Any) -> list[str]:
+    """Gold answers as text. Of a worked solution, only its last box or, as in GSM8K, what follows #### counts."""
+    golds = []
+    for gold in parse_golds(value):
+        worked = GSM8K_ANSWER_PATTERN.search(gold)
+        golds.append(replace_surrogates(worked[1] if worked else extract(gold) or gold))
+    return golds
+
+
+# The types of fields. Text is not pydantic's own str, which refuses half characters instead of replacing them.
+Text = Annotated[str, PlainValidator(_parse_text)]
+Golds = Annotated[list[str], PlainValidator(parse_worked_golds)]
+Count = Annotated[int | None, PlainValidator(_parse_count)]  # of tokens, or the number of a sample
+Number = Annotated[float | None, PlainValidator(_parse_number)]
+Score = Annotated[float | None, PlainValidator(parse_score)]
+Finish = Annotated[str, PlainValidator(lambda value: value if isinstance(value, str) else UNKNOWN_FINISH)]
+
+
+def require_text(value: Any, where: str, name: str) -> str:
+    """A text that is not one field of a model."""
+    if not isinstance(value, str):
+        raise FieldTypeError(where, name, describe_type(value), "text")
+    return replace_surrogates(value)
+
+
+def parse_literal(value: Any) -> Any:
+    """A list or a mapping that was written as the text of a Python literal; any other value as it is."""
+    if not isinstance(value, str) or not value.startswith(("[", "{")):
+        return value
+    try:
+        return ast.literal_eval(value)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return value
+
+
+def pair_completions(texts: Sequence[str], scores: Any, token_ids: Any = None) -> list[RecordedCompletion]:
+    """Completions with their scores and token counts, if the file has as many of these as completions."""
+    if len(texts) == 1 and not isinstance(scores, list):
+        scores = [scores]
+    lists = (v if isinstance(v, list) and len(v) == len(texts) else [None] * len(texts) for v in (scores, token_ids))
+    return [
+        RecordedCompletion(text, tokens=len(ids) if isinstance(ids, list) and ids else None, score=parse_score(score))
+        for text, score, ids in zip(texts, *lists, strict=True)
+    ]
 
 
 def parse_run_metadata(*mappings: Any) -> dict[str, str]:
@@ -171,3 +180,13 @@ def parse_run_metadata(*mappings: Any) -> dict[str, str]:
             if value is not None:
                 metadata.setdefault(name, str(value))
     return metadata
+
+
+def format_names(names: Iterable[Any]) -> str:
+    shown = [str(name) for name in names]
+    return ", ".join(shown[:MAX_NAMES_SHOWN]) + (", …" if len(shown) > MAX_NAMES_SHOWN else "") or "none"
+
+
+def quote(text: str) -> str:
+    """The beginning of a text on one line, for a sentence."""
+    return truncate(" ".join(text.split()), MAX_QUOTE_CHARS)

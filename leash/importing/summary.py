@@ -1,13 +1,32 @@
-"""The text that `leash import` prints: what was imported, what differed, and the lines for params.yaml."""
+"""The text that `leash import` prints: what was imported, what differed, and a params.yaml for a run on it.
+
+    suggest_params(imported)  ->  {"run": {...}, "models": {...}, "pairs": {...}, "datasets": {...}}
+
+With two or more models this params.yaml is complete and runs to a report. With one model there is no pair yet. It
+contains every data set on which all models have imported completions.
+"""
 
 from __future__ import annotations
 
+import io
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
+from ruamel.yaml import YAML
+
+from leash import tables
+from leash.errors import LeashError
 from leash.formatting import pluralize
-from leash.importing.importer import ImportResult
-from leash.importing.params_suggestion import format_yaml, suggest_params
+from leash.importing.importer import IMPORT_ENGINE, ImportResult
 from leash.importing.record import quote
+from leash.importing.survey import sample_ranges
+from leash.ledger import Ledger
+from leash.params.loading import read_yaml
+
+ParamsDict = dict[str, Any]
 
 
 def describe_import(imported: ImportResult) -> Iterator[str]:
@@ -26,26 +45,6 @@ def describe_import(imported: ImportResult) -> Iterator[str]:
                 f"{survey.unanswered:,} of them have no \\boxed{{}} and no <answer>, where verify looks for an answer; "
                 f"it will count them as unanswered."
             )
-    yield from _describe_problems(imported)
-    samples, problems = imported.samples, len(imported.problems.rows)
-    written = "all samples were imported before; nothing was written."
-    if imported.new:
-        fewest, most = min(samples.values()), max(samples.values())
-        each = f"{most:,}" if fewest == most else f"{fewest:,} to {most:,}"
-        of = "" if len(samples) == problems else f" of {problems:,}"
-        written = f"{pluralize(imported.new, 'sample')} written; {len(samples):,}{of} problems have {each} each."
-    yield f"{imported.model} on {imported.dataset}: {written}"
-    suggested = suggest_params(imported)  # a complete file once there are two models
-    if "pairs" in suggested:
-        base = suggested["run"]["models"][0]
-        yield f"This is a complete params.yaml for these completions, with {base} as the base; if not, change `pairs`."
-    else:
-        command = f"leash import FILE --model NAME --dataset {imported.dataset}"
-        yield f"A pair needs a second model: import it with `{command}`. So far, params.yaml needs:"
-    yield f"\n{format_yaml(suggested)}"
-
-
-def _describe_problems(imported: ImportResult) -> Iterator[str]:
     problems = imported.problems
     if problems.added and len(problems.added) < len(problems.rows):
         added, first = len(problems.added), problems.rows[next(iter(problems.added))]["question"]
@@ -60,3 +59,86 @@ def _describe_problems(imported: ImportResult) -> Iterator[str]:
         first = next(iter(problems.other_golds.values()))
         count = pluralize(len(problems.other_golds), "problem")
         yield f"The gold of {count} is written differently; the data set's own gold is kept ({first})."
+    samples = imported.samples
+    written = "all samples were imported before; nothing was written."
+    if imported.new:
+        fewest, most = min(samples.values()), max(samples.values())
+        each = f"{most:,}" if fewest == most else f"{fewest:,} to {most:,}"
+        of = "" if len(samples) == len(problems.rows) else f" of {len(problems.rows):,}"
+        written = f"{pluralize(imported.new, 'sample')} written; {len(samples):,}{of} problems have {each} each."
+    yield f"{imported.model} on {imported.dataset}: {written}"
+    suggested = suggest_params(imported)  # a complete file once there are two models
+    if "pairs" in suggested:
+        base = suggested["run"]["models"][0]
+        yield f"This is a complete params.yaml for these completions, with {base} as the base; if not, change `pairs`."
+    else:
+        command = f"leash import FILE --model NAME --dataset {imported.dataset}"
+        yield f"A pair needs a second model: import it with `{command}`. So far, params.yaml needs:"
+    yield f"\n{format_yaml(suggested)}"
+
+
+def suggest_params(imported: ImportResult) -> ParamsDict:
+    """The groups of params.yaml that a run on these imports needs."""
+    samples = _count_samples()
+    current: Any = {}
+    with suppress(LeashError):  # a params.yaml that is missing or wrong: other commands report it
+        current = read_yaml(Path("params.yaml"))
+    pairs, entries = _get_entries(current, "pairs"), _get_entries(current, "datasets")
+    bases = [pair.get("base") for pair in pairs.values()]
+
+    def first_written(model: str) -> int:
+        shards = tables.shards(tables.completions_folder(model, imported.dataset))
+        return min((shard.stat().st_mtime_ns for shard in shards), default=0)
+
+    # The base first: the model that is a base in params.yaml, or else the one that was imported first.
+    models = [model for model, dataset in samples if dataset == imported.dataset]
+    models.sort(key=lambda model: (model not in bases, first_written(model)))
+    datasets = sorted({name for _, name in samples if all((model, name) in samples for model in models)})
+    suggested = {}
+    for name in datasets:
+        entry = entries.get(name)
+        if entry is None:
+            problems = tables.read(tables.problems_path(name), tables.PROBLEMS_SCHEMA, f"leash fetch {name}")
+            entry = {"imported": True, "grader": problems["grader"][0].as_py()}
+        suggested[name] = {**entry, "k": min(samples[model, name] for model in models)}
+    base, *trained = models
+    return {
+        "run": {"models": models, **({"pairs": trained} if trained else {}), "datasets": datasets},
+        "models": {model: {"engine": IMPORT_ENGINE} for model in models},
+        **({"pairs": {model: {"base": base, "rlvr": model} for model in trained}} if trained else {}),
+        "datasets": suggested,
+    }
+
+
+def format_yaml(params: ParamsDict) -> str:
+    """Groups as blocks, their entries on one line each. Names that YAML would read as numbers are quoted."""
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style = None
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # ruamel declares None
+    yaml.width = 100_000
+    text = io.StringIO()
+    yaml.dump(params, text)
+    return text.getvalue().rstrip("\n")
+
+
+def _count_samples() -> dict[tuple[str, str], int]:
+    """The number of samples that every problem has, by imported model and data set: the fewest of any problem."""
+    counts = {}
+    for file in sorted((tables.DATA_DIR / "completions").glob("*/*/manifest.json")):
+        try:
+            manifest = Ledger(file.parent).manifest()
+        except LeashError:  # a damaged ledger of another model does not concern this import, which has succeeded
+            continue
+        if manifest.get("fingerprint", {}).get("engine") == IMPORT_ENGINE:
+            samples: Counter[str] = Counter()
+            for problem_id, first, stop in sample_ranges(manifest["sources"]):
+                samples[problem_id] += stop - first
+            counts[file.parent.parent.name, file.parent.name] = min(samples.values(), default=1)
+    return counts
+
+
+def _get_entries(current: Any, group: str) -> dict[str, ParamsDict]:
+    """The entries of a group of params.yaml, which can be anything that YAML holds."""
+    entries = current.get(group) if isinstance(current, dict) else None
+    items = entries.items() if isinstance(entries, dict) else ()
+    return {name: entry for name, entry in items if isinstance(entry, dict)}

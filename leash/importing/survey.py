@@ -8,7 +8,7 @@ Nothing is written here. The second pass, which writes, is in importer.py.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -73,10 +73,12 @@ class SourceSurvey:
         }
 
 
-def parse_sample_range(numbers: str) -> tuple[int, int]:
-    """The first sample number of a manifest entry and the one after its last: `0-50`."""
-    first, _, stop = numbers.partition("-")
-    return int(first), int(stop)
+def sample_ranges(entries: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, int, int]]:
+    """The samples of problems in manifest entries: the id, the first number, and the one after the last (`0-50`)."""
+    for entry in entries:
+        for problem_id, numbers in entry["numbers"].items():
+            first, _, stop = numbers.partition("-")
+            yield problem_id, int(first), int(stop)
 
 
 def survey_source(source: ImportSource, problems: ProblemIndex) -> SourceSurvey:

@@ -14,8 +14,8 @@ from leash import tables
 from leash.errors import LeashError
 from leash.importing import importer
 from leash.importing.formats import ImportOptionError
-from leash.importing.params_suggestion import format_yaml, suggest_params
 from leash.importing.raw_rows import ImportFileError
+from leash.importing.summary import format_yaml, suggest_params
 from leash.importing.survey import MixedRunsError, UnmatchedQuestionsError
 from leash.params.groups import Params
 from stages.cli import main
