@@ -118,7 +118,7 @@ def reported(support: pa.Table, rows: list[Row], epsilon: float) -> tuple[Row, R
     )
     metrics = metrics_by_pair(params, results)
     ks = content.slider_ks(params)
-    problems = content.problem_keys(support)
+    problems = content.number_problems(support)
     by_key = {(row["dataset"], row["problem_id"]): row for row in rows}
     hits: Any = {
         model: [

@@ -366,6 +366,6 @@ def test_the_papers_entropies(model: str, dataset: str, numbers: tuple[float, ..
 
 
 def test_every_table_has_a_title_and_a_sentence() -> None:
-    for table in TABLE_CAPTIONS.values():
-        assert not table.title.endswith(".")
-        assert table.note.endswith(".")
+    for title, note in TABLE_CAPTIONS.values():
+        assert not title.endswith(".")
+        assert note.endswith(".")
