@@ -50,13 +50,15 @@ COUNT_COLUMNS = (
 )
 LOCK_FILE = Path("dvc.lock")
 METRICS_FILE = REPORTS_DIR / "metrics.json"
-REQUIRED_TABLES = {  # tables of all models or pairs, and the command that makes each
+PAGE_FILE, HITS_FILE = REPORTS_DIR / "index.html", REPORTS_DIR / "decisive_hits.csv"
+REQUIRED_FILES = {  # files of all models or pairs, and the command that makes each
     cross_pair.TRAJECTORY_PATH: "leash categorize",
     cross_pair.PAIRED_PATH: "leash categorize",
     entropy_tables.ANSWERS_PATH: "leash entropy",
     entropy_tables.PROFILE_PATH: "leash entropy",
     entropy_tables.INTERVALS_PATH: "leash entropy",
     entropy_tables.DECOUPLING_PATH: "leash entropy",
+    **dict.fromkeys((METRICS_FILE, REPORTS_DIR / "summary.json", PAGE_FILE, HITS_FILE), "leash report"),
 }
 
 
@@ -110,9 +112,18 @@ def collect_contents(params: Params, file: Path, *, texts: bool) -> dict[str, Fi
     for pair in params.run.pairs:
         contents[f"counts/{pair}.csv"] = partial(encode_counts, pair)
     for model, dataset in product(params.run.models, params.run.datasets):
-        contents |= _collect_verdicts(model, dataset)
-    contents |= {path.as_posix(): path for path in _table_paths(params)}
-    return contents | _collect_report(texts=texts)
+        folder = tables.verdicts_folder(model, dataset)
+        if not (shards := tables.shards(folder)):
+            raise MissingVerdictsError(model, dataset)
+        contents |= {shard.as_posix(): shard for shard in shards}
+        if sampling := metadata.load_metadata(model, dataset):
+            text = json.dumps(redact_paths_and_hosts(sampling), indent=1, sort_keys=True) + "\n"
+            contents[(folder / metadata.SAMPLING_FILENAME).as_posix()] = text.encode
+    contents |= {path.as_posix(): path for path in _unchanged_files(params)}
+    if not texts:
+        del contents[PAGE_FILE.as_posix()]
+        contents[HITS_FILE.as_posix()] = _encode_hits_without_texts
+    return contents
 
 
 def encode_counts(pair: str) -> bytes:
@@ -177,64 +188,35 @@ def _read_support(pair: str) -> pa.Table:
     return tables.read(tables.support_path(pair), tables.SUPPORT_SCHEMA, "leash categorize")
 
 
-def _collect_verdicts(model: str, dataset: str) -> dict[str, FileContent]:
-    """The verdicts of a model on a data set, and how its samples were drawn."""
-    folder = tables.verdicts_folder(model, dataset)
-    if not (shards := tables.shards(folder)):
-        raise MissingVerdictsError(model, dataset)
-    contents: dict[str, FileContent] = {shard.as_posix(): shard for shard in shards}
-    if sampling := metadata.load_metadata(model, dataset):
-        text = json.dumps(redact_paths_and_hosts(sampling), indent=1, sort_keys=True) + "\n"
-        contents[(folder / metadata.SAMPLING_FILENAME).as_posix()] = text.encode
-    return contents
-
-
-def _table_paths(params: Params) -> Iterator[Path]:
-    """The tables that go in as they are. Masses and token entropies exist only for models with weights."""
-    required = dict(REQUIRED_TABLES)
+def _unchanged_files(params: Params) -> Iterator[Path]:
+    """The tables and the files of the report. Masses and token entropies exist only for models with weights."""
+    required = dict(REQUIRED_FILES)
     for pair in params.run.pairs:
         required[tables.analysis_path(pair)] = "leash categorize"
         for unit in {"problem", *params.categorize.units}:
             required[tables.support_path(pair, unit)] = "leash categorize"
-    for model, dataset in product(params.run.models, params.run.datasets):
-        required[tables.perplexity_path(model, dataset)] = "leash perplexity"
+    models_and_datasets = list(product(params.run.models, params.run.datasets))
+    required |= {tables.perplexity_path(*names): "leash perplexity" for names in models_and_datasets}
     for path, command in required.items():
         if not path.is_file():
             raise BundleFileError(path, "is missing", command)
         yield path
-    for path_of in (tables.mass_path, tables.entropy_path):
-        for model, dataset in product(params.run.models, params.run.datasets):
-            if (path := path_of(model, dataset)).is_file():
-                yield path
-
-
-def _collect_report(*, texts: bool) -> dict[str, FileContent]:
-    """The report's files; the page and the texts of decisive hits only with `texts`."""
-    page, hits = REPORTS_DIR / "index.html", REPORTS_DIR / "decisive_hits.csv"
-    contents: dict[str, FileContent] = {}
-    for path in (METRICS_FILE, REPORTS_DIR / "summary.json", page, hits):
-        if not path.is_file():
-            raise BundleFileError(path, "is missing", "leash report")
-        contents[path.as_posix()] = path
+    optional = (path_of(*names) for path_of in (tables.mass_path, tables.entropy_path) for names in models_and_datasets)
+    yield from (path for path in optional if path.is_file())
     for folder in ("tables", "figures", "plots"):
-        files = (path for path in (REPORTS_DIR / folder).glob("*") if not path.name.startswith("."))
-        contents |= {path.as_posix(): path for path in files}
-    if not texts:
-        del contents[page.as_posix()]
-        contents[hits.as_posix()] = lambda: _strip_texts(hits)
-    return contents
+        yield from (path for path in (REPORTS_DIR / folder).glob("*") if not path.name.startswith("."))
 
 
-def _strip_texts(hits: Path) -> bytes:
+def _encode_hits_without_texts() -> bytes:
     """The list of decisive hits with empty columns for golds and texts."""
     options = pyarrow.csv.ConvertOptions(column_types=DECISIVE_HITS_SCHEMA, strings_can_be_null=True)
     try:
         parsing = pyarrow.csv.ParseOptions(newlines_in_values=True)
-        table = pyarrow.csv.read_csv(hits, convert_options=options, parse_options=parsing)
+        table = pyarrow.csv.read_csv(HITS_FILE, convert_options=options, parse_options=parsing)
         for name in ("gold", "text"):
             table = table.set_column(table.column_names.index(name), name, pa.nulls(table.num_rows, pa.string()))
     except (pa.ArrowInvalid, ValueError):
-        raise BundleFileError(hits, "is damaged", "leash report") from None
+        raise BundleFileError(HITS_FILE, "is damaged", "leash report") from None
     return _encode_csv(table)
 
 

@@ -50,50 +50,40 @@ needs weights, a GPU, the network or DVC."""
 
 def format_readme(params: Params, metrics: Mapping[str, Any], names: Sequence[str], *, texts: bool) -> str:
     """The text for a run with these metrics and a bundle with these files."""
+    # The categories of every pair, which the commands below must reproduce.
+    results = [
+        [pair, f"{numbers['k']:,}", f"{numbers['epsilon']:.4g}"]
+        + [f"{numbers[name]:,}" for name in "PESO"]
+        + [format_value(numbers[name]) for name in ("SRR", "NDR", "NSCR")]
+        for pair, numbers in metrics["pairs"].items()
+    ]
     listing = "\n".join(
         f"{prefix:<{NAME_WIDTH}}  {description}"
         for prefix, description in FILE_DESCRIPTIONS.items()
         if any(name.startswith(prefix) for name in names)
     )
+    # `leash compare` gets only the options that differ from its defaults.
+    defaults, settings = asdict(AnalysisSettings()), asdict(settings_of(params))
+    options = "".join(f" --{name} {value}" for name, value in settings.items() if value != defaults[name])
+    commands = [f"leash compare counts/{pair}.csv{options}" for pair in params.run.pairs]
+    commands += ["leash categorize", "leash report"]
+    provenance = metrics["provenance"]
+    packages = ", ".join(f"{name} {version}" for name, version in provenance["packages"].items() if version)
+    made_with = [textwrap.fill(f"{packages}.", 120)]
+    if revision := provenance["git"]["revision"]:
+        made_with.append(f"The code is revision {revision}{', with changes' if provenance['git']['changed'] else ''}.")
+    if provenance["engines"]:
+        made_with.append(f"The samples come from {', '.join(provenance['engines'])}.")
     parts = [
         f"{params.report.title}\n{'=' * len(params.report.title)}",
         "Verdicts, tables and report of a run of Leash, which measures whether training made new correct solutions\n"
         "reachable for a language model, or lost some that its base could reach.",
-        _format_results(metrics["pairs"]),
+        format_text_table(["pair", "k", "epsilon", *"PESO", "SRR", "NDR", "net"], results),
         f"What is in it\n-------------\n{listing}",
         WITH_TEXTS_NOTE if texts else WITHOUT_TEXTS_NOTE,
-        f"How to compute the numbers again\n--------------------------------\n{_format_commands(params)}",
+        "How to compute the numbers again\n--------------------------------\nIn this folder, with Leash installed:",
+        "\n".join(f"    {command}" for command in commands),
         RECOMPUTE_NOTE,
-        f"Made with\n---------\n{_format_versions(metrics['provenance'])}",
+        "\n".join(["Made with\n---------", *made_with]),
     ]
     return "\n\n".join(parts) + "\n"
-
-
-def _format_results(pairs: Mapping[str, Any]) -> str:
-    """The categories of every pair, which the commands below must reproduce."""
-    header = ["pair", "k", "epsilon", *"PESO", "SRR", "NDR", "net"]
-    rows = [
-        [pair, f"{numbers['k']:,}", f"{numbers['epsilon']:.4g}"]
-        + [f"{numbers[name]:,}" for name in "PESO"]
-        + [format_value(numbers[name]) for name in ("SRR", "NDR", "NSCR")]
-        for pair, numbers in pairs.items()
-    ]
-    return format_text_table(header, rows)
-
-
-def _format_commands(params: Params) -> str:
-    """What to type in the unpacked folder. `leash compare` gets only the options that differ from its defaults."""
-    defaults, settings = asdict(AnalysisSettings()), asdict(settings_of(params))
-    options = "".join(f" --{name} {value}" for name, value in settings.items() if value != defaults[name])
-    compared = [f"    leash compare counts/{pair}.csv{options}" for pair in params.run.pairs]
-    return "\n".join(["In this folder, with Leash installed:\n", *compared, "    leash categorize", "    leash report"])
-
-
-def _format_versions(provenance: Mapping[str, Any]) -> str:
-    packages = ", ".join(f"{name} {version}" for name, version in provenance["packages"].items() if version)
-    lines = [textwrap.fill(f"{packages}.", 120)]
-    if revision := provenance["git"]["revision"]:
-        lines.append(f"The code is revision {revision}{', with changes' if provenance['git']['changed'] else ''}.")
-    if provenance["engines"]:
-        lines.append(f"The samples come from {', '.join(provenance['engines'])}.")
-    return "\n".join(lines)

@@ -8,7 +8,7 @@ disagree, a person should look.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ from leash.formatting import truncate
 from leash.params.groups import Params
 from leash.report.answer_recheck import recheck_answer
 from leash.report.narrative import decisive_hit_reason, decisive_hits_sentence
+from leash.statistics.endings import EndingComparison
+from leash.statistics.testing import mcnemar_p_value
 
 SQL_DIR = Path(__file__).parent
 # A category is listed if at most this many hits decide it.
@@ -33,8 +35,6 @@ DECISIVE_HITS_SCHEMA = pa.schema(
     + [("sample", pa.int32())]
     + [(name, pa.string()) for name in ("why", "second_check", "answer", "gold", "text")]
 )
-ModelDataset = tuple[str, str]
-SampleKey = tuple[str, int]  # problem_id, sample
 CompletionKey = tuple[str, str, str, int]  # model, dataset, problem_id, sample
 
 
@@ -57,9 +57,23 @@ def register_roles(params: Params, connection: duckdb.DuckDBPyConnection) -> duc
     return connection
 
 
+def compare_endings(params: Params, connection: duckdb.DuckDBPyConnection) -> dict[str, list[EndingComparison]]:
+    """By pair, how often each model's completions end without an answer, or cut off (leash/statistics/endings.py).
+
+    A trained model that only learned to put its answer in a box solves more problems without being more capable. Not
+    covered: an answer whose form makes extraction read another answer counts as wrong, not as missing.
+    """
+    comparisons: dict[str, list[EndingComparison]] = {pair: [] for pair in params.run.pairs}
+    for row in database.query(register_roles(params, connection), SQL_DIR / "endings.sql").to_pylist():
+        # McNemar's exact test on the numbers of problems where one model ends like this more often is a sign test.
+        p_value = mcnemar_p_value(row["more_rlvr"], row["more_base"])
+        comparisons[row["pair"]].append(EndingComparison(row["status"], row["share_base"], row["share_rlvr"], p_value))
+    return comparisons
+
+
 def find_decisive_hits(params: Params, connection: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
     """Every hit that decides a category, with what the table and the texts need."""
-    register_roles(params, connection)
+    connection = register_roles(params, connection)
     hits = database.query(connection, SQL_DIR / "decisive_hits.sql", {"most": MAX_DECISIVE_HITS})
     return list(hits.to_pylist())
 
@@ -91,27 +105,25 @@ def describe_decisive_hits(hits: pa.Table) -> str:
 
 def read_completion_texts(rows: Iterable[Mapping[str, Any]]) -> dict[CompletionKey, str]:
     """The texts of some samples, by model, data set, problem and sample. Texts that are not on disk are left out."""
-    by_folder: dict[ModelDataset, set[SampleKey]] = {}
+    by_folder: dict[tuple[str, str], set[tuple[str, int]]] = {}
     for row in rows:
         by_folder.setdefault((row["model"], row["dataset"]), set()).add((row["problem_id"], row["sample"]))
-    return {(*folder, *key): text for folder, keys in by_folder.items() for key, text in _read_texts(folder, keys)}
-
-
-def _read_texts(folder: ModelDataset, selected: set[SampleKey]) -> Iterator[tuple[SampleKey, str]]:
-    problems, samples = (pa.array({*column}) for column in zip(*selected, strict=True))
-    for shard in tables.shards(tables.completions_folder(*folder)):
-        file = tables.open_table(shard, tables.COMPLETIONS_SCHEMA, "leash sample")
-        for group in range(file.num_row_groups):
-            # Completions may be terabytes: read the keys first, and texts only of row groups with a selected one.
-            keys = file.read_row_group(group, columns=["problem_id", "sample"])
-            candidates = pc.indices_nonzero(
-                pc.and_(pc.is_in(keys["problem_id"], problems), pc.is_in(keys["sample"], samples.cast(pa.int32())))
-            )
-            if not len(candidates):
-                continue
-            texts = file.read_row_group(group, columns=["text"])["text"].take(candidates).to_pylist()
-            for key, text in zip(keys.take(candidates).to_pylist(), texts, strict=True):
-                # A candidate may combine the problem of one selected sample with the number of another.
-                sample = (key["problem_id"], key["sample"])
-                if sample in selected:
-                    yield sample, text
+    texts: dict[CompletionKey, str] = {}
+    for (model, dataset), selected in by_folder.items():
+        problems, samples = (pa.array({*column}) for column in zip(*selected, strict=True))
+        for shard in tables.shards(tables.completions_folder(model, dataset)):
+            file = tables.open_table(shard, tables.COMPLETIONS_SCHEMA, "leash sample")
+            for group in range(file.num_row_groups):
+                # Completions may be terabytes: read the keys first, and texts only of row groups with a selected one.
+                keys = file.read_row_group(group, columns=["problem_id", "sample"])
+                candidates = pc.indices_nonzero(
+                    pc.and_(pc.is_in(keys["problem_id"], problems), pc.is_in(keys["sample"], samples.cast(pa.int32())))
+                )
+                if not len(candidates):
+                    continue
+                found = file.read_row_group(group, columns=["text"])["text"].take(candidates).to_pylist()
+                for key, text in zip(keys.take(candidates).to_pylist(), found, strict=True):
+                    # A candidate may combine the problem of one selected sample with the number of another.
+                    if (key["problem_id"], key["sample"]) in selected:
+                        texts[model, dataset, key["problem_id"], key["sample"]] = text
+    return texts

@@ -1,4 +1,5 @@
-"""A table of the report as people read it: headings in words, and an estimate with its interval in one cell.
+"""Write a table of the report: as CSV for programs and as Markdown for people, with headings in words and an estimate
+with its interval in one cell.
 
     SRR, SRR_low, SRR_high     ->  a column "retained (SRR)" with 0.843 (0.763 to 0.901)
     k, k_most                  ->  a column "k" with 2048 to 8192, or 8192 if both are equal
@@ -10,11 +11,14 @@ The CSV files keep every number in a column of its own, under its own name.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.csv
 
-from leash.formatting import format_value
+from leash import atomic_io
+from leash.formatting import format_markdown_table, format_value
 
 HEADINGS = {
     "dataset": "data set",
@@ -33,9 +37,7 @@ HEADINGS = {
     "E_tested": "new, tested",
     "S_tested": "lost, tested",
     "short": "too few samples",
-    "base_pass@1": "base pass@1",
     "rlvr_pass@1": "trained pass@1",
-    "base_pass@k": "base pass@k",
     "rlvr_pass@k": "trained pass@k",
     "pass_at_k": "pass@k",
     "first_k": "hit rate of the first k",
@@ -74,6 +76,22 @@ class DisplayColumn:
         if len(values) == 2 and values[1] is not None and values[0] != values[1]:
             return "{} to {}".format(*map(format_value, values))
         return format_value(values[0])
+
+
+def write_table(path: Path, content: pa.Table) -> None:
+    """Write one table as .csv and .md."""
+    write_csv(path.with_suffix(".csv"), content)
+    atomic_io.write(path.with_suffix(".md"), format_markdown(content))
+
+
+def write_csv(path: Path, content: pa.Table) -> None:
+    with atomic_io.atomic_write(path) as unfinished:
+        pyarrow.csv.write_csv(content, unfinished)
+
+
+def format_markdown(content: pa.Table) -> str:
+    align = ["right" if column.number else "left" for column in display_columns(content)]
+    return format_markdown_table(*format_cells(content), align)
 
 
 def format_cells(content: pa.Table) -> tuple[list[str], list[list[str]]]:

@@ -1,4 +1,5 @@
-"""The numbers of `reports/metrics.json` and `reports/summary.json`, and the headline on the terminal.
+"""The numbers of `reports/metrics.json` and `reports/summary.json`, pass@k with its intervals, and the headline on the
+terminal.
 
 In: Results, or the written metrics.json for the headline. The tables are in tables.py, the sentences in narrative.py.
 """
@@ -6,30 +7,51 @@ In: Results, or the written metrics.json for the headline. The tables are in tab
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from leash.formatting import format_text_table, format_value
 from leash.params.groups import Params
-from leash.report import endings, uncertainty, writers
-from leash.report.results import Results
+from leash.report.narrative import SUMMARY_RATIOS
+from leash.report.results import Results, matching_rows
 from leash.statistics.decision import decide
-from leash.tables import DamagedTableError
+from leash.statistics.ratios import RATIO_NAMES
+from leash.tables import FLOAT64, INT32, STRING, DamagedTableError
 
 REPORTS_DIR = Path("reports")
 # The roles as the numbers name them, and as the summary does.
 ROLE_LABELS = {"base": "base", "rlvr": "trained"}
+PASS_AT_K_SCHEMA = pa.schema(
+    [("pair", STRING), ("dataset", STRING), ("role", STRING), ("k", INT32)]
+    + [(name, FLOAT64) for name in ("pass_at_k", "low", "high", "first_k", "maj_at_k")]
+)
+Analysis = Mapping[str, Any]
+
+
+def add_pass_at_k_intervals(pass_at_k: pa.Table, analyses: Mapping[str, Mapping[str, Analysis]]) -> pa.Table:
+    """pass@k with its interval over problems, the plain hit rate of the first k samples, and maj@k."""
+    rows: list[dict[str, Any]] = pass_at_k.to_pylist()
+    for row in rows:
+        analysis = analyses[row["pair"]].get(row["dataset"], {})
+        estimate, first, majority = (
+            analysis.get(name, {}).get(row["role"], {}).get(str(row["k"]), {})
+            for name in ("pass_at_k", "first_k_hit_rate", "maj_at_k")
+        )
+        row |= {"low": estimate.get("low"), "high": estimate.get("high")}
+        row |= {"first_k": first.get("value"), "maj_at_k": majority.get("value")}
+    return pa.Table.from_pylist(rows, schema=PASS_AT_K_SCHEMA)
 
 
 def metrics_by_pair(params: Params, results: Results) -> dict[str, Any]:
     """By pair: counts, ratios and pass@k at its two ends, how certain they are, and the verdict."""
     metrics: dict[str, Any] = {}
-    curves = _overall_rows(results.pass_at_k)
-    entropies = {row["model"]: row for row in _overall_rows(results.entropy)}
-    for row in _overall_rows(results.metrics, reading="chosen"):
+    curves = matching_rows(results.pass_at_k, dataset="all")
+    entropies = {row["model"]: row for row in matching_rows(results.entropy, dataset="all")}
+    for row in matching_rows(results.metrics, dataset="all", reading="chosen"):
         pair = row["pair"]
         ends = {1, max((c["k"] for c in curves if c["pair"] == pair and c["pass_at_k"] is not None), default=1)}
         passes = {f"{c['role']}_pass@{c['k']}": c["pass_at_k"] for c in curves if c["pair"] == pair and c["k"] in ends}
@@ -44,12 +66,45 @@ def metrics_by_pair(params: Params, results: Results) -> dict[str, Any]:
                 for name in ("token_entropy", "answer_entropy")
                 for role, model in models.items()
             },
-            **uncertainty.uncertainty_metrics(analysis),
-            "endings": endings.endings_to_metrics(results.endings[pair]),
+            **(uncertainty_metrics(analysis) if analysis else {}),
+            "endings": {
+                ending.status: {name: value for name, value in asdict(ending).items() if name != "status"}
+                for ending in results.endings[pair]
+            },
             "decision": decide(analysis).outcome if analysis else "undecided",
             "verdict": results.verdicts[pair],
         }
-    return {pair: writers.round_floats(metrics[pair]) for pair in params.run.pairs}
+    return {pair: round_floats(metrics[pair]) for pair in params.run.pairs}
+
+
+def uncertainty_metrics(analysis: Analysis) -> dict[str, Any]:
+    """The part of an analysis that `metrics.json` keeps: intervals, noise floors and the sharpening test."""
+    floor, crossing, tilt = analysis["noise_floor"], analysis["crossing"], analysis["tilt"]
+    odds = tilt["odds_ratio"]
+    sharpening: dict[str, Any] = {"odds_ratio": None}
+    if odds is not None:
+        sharpening = {"odds_ratio": odds["value"], "low": odds["low_problems"], "high": odds["high_problems"]}
+        sharpening |= {"explained": tilt["explained"], "above": len(tilt["above"]), "below": len(tilt["below"])}
+        sharpening["problems"] = tilt["problems"]
+    return {
+        "intervals": {name: {end: analysis[name][end] for end in ("low", "high")} for name in RATIO_NAMES},
+        "tested": {name: analysis["tested"][name] for name in ("E", "S")},
+        "mcnemar_p": analysis["mcnemar"]["p_value"],
+        "half": {
+            "k": max(floor["k"]) if isinstance(floor["k"], list) else floor["k"],
+            **{name: {which: floor[which][name]["value"] for which in ("pair", "base")} for name in SUMMARY_RATIOS},
+        },
+        "crossing": {name: crossing[name] for name in ("value", "low", "high")},
+        "tilt": sharpening,
+        "not_above_guessing": {role: len(analysis["guess_floor"][role]["not_above"]) for role in ROLE_LABELS},
+    }
+
+
+def round_floats(value: Any) -> Any:
+    """The same with floats of six digits: more are noise in a diff of metrics.json."""
+    if isinstance(value, dict):
+        return {name: round_floats(inner) for name, inner in value.items()}
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def summarize_metrics(metrics: dict[str, Any]) -> dict[str, Any]:
@@ -99,11 +154,3 @@ def _pass_at(numbers: dict[str, Any], role: str, at: str) -> float | None:
     ks = [int(name.partition("@")[2]) for name in numbers if name.startswith(f"{role}_pass@")]
     value: float | None = numbers.get(f"{role}_pass@{1 if at == '1' else max(ks, default=1)}")
     return value
-
-
-def _overall_rows(table: pa.Table, **where: str) -> list[dict[str, Any]]:
-    """The rows over all data sets that have these values."""
-    for name, value in {"dataset": "all", **where}.items():
-        table = table.filter(pc.equal(table[name], value))
-    rows: list[dict[str, Any]] = table.to_pylist()
-    return rows

@@ -58,11 +58,17 @@ def build_tables(params: Params, traces: pa.Table) -> tuple[pa.Table, pa.Table]:
         for keys, group, category, resamples in _iterate_groups(params, pair, of_pair):
             parts = {name: group.where(category == name) for name in "PESO" if (category == name).any()}
             for name, part in parts.items():
-                categories.append({**keys, "category": name, **_perplexity_columns(part, resamples)})
+                row = {**keys, "category": name, "problems": part.problems}
+                row |= {"traces": len(part.problem), "length": int(part.length.sum())}
+                for role in ROLES:
+                    nll = getattr(part, role)
+                    row |= perplexity.perplexity(part, nll, resamples).columns(f"perplexity_{role}")
+                    row |= perplexity.mean_perplexity(part, nll, resamples).columns(f"mean_perplexity_{role}")
+                categories.append(row)
+            control = parts.get(CONTROL_CATEGORY)
             for name in TESTED_CATEGORIES:
-                if CONTROL_CATEGORY in parts and name in parts:
-                    columns = _change_columns(parts[name], parts[CONTROL_CATEGORY], resamples)
-                    changes.append({**keys, "category": name, **columns})
+                if control is not None and name in parts:
+                    changes.append({**keys, "category": name, **_change_columns(parts[name], control, resamples)})
     by_category = pa.Table.from_pylist(categories, schema=BY_CATEGORY_SCHEMA)
     return by_category, pa.Table.from_pylist(changes, schema=STYLE_SCHEMA)
 
@@ -91,16 +97,6 @@ def _iterate_groups(
             inside = source == name
             about = {"pair": pair, "dataset": dataset, "source": name, "per": unit}
             yield about, traces.where(inside), category[inside], resamples
-
-
-def _perplexity_columns(traces: TraceScores, resamples: Resamples) -> dict[str, Any]:
-    row: dict[str, Any] = {"problems": traces.problems, "traces": len(traces.problem)}
-    row["length"] = int(traces.length.sum())
-    for role in ROLES:
-        nll = getattr(traces, role)
-        row |= perplexity.perplexity(traces, nll, resamples).columns(f"perplexity_{role}")
-        row |= perplexity.mean_perplexity(traces, nll, resamples).columns(f"mean_perplexity_{role}")
-    return row
 
 
 def _change_columns(traces: TraceScores, control: TraceScores, resamples: Resamples) -> dict[str, Any]:

@@ -41,12 +41,19 @@ Sampling = dict[tuple[str, str], JsonDict]  # facts of sampling by model and dat
 def collect_provenance(params: Params, statuses: pa.Table) -> JsonDict:
     """The whole record; `statuses` has the verdicts by model and data set (`leash.report.audit.count_statuses`)."""
     sampling = {(m, d): load_metadata(m, d) or {} for m in params.run.models for d in params.run.datasets}
+    # How many verdicts a model has on a data set and how its completions ended, with the facts of their sampling.
+    samples = []
+    for row in statuses.to_pylist():
+        if row["dataset"] != "all":
+            facts = sampling.get((row["model"], row["dataset"]), {})
+            counts = {name: value for name, value in row.items() if name != "truncated_share"}
+            samples.append(counts | {name: facts.get(name) for name in ("engines", "fingerprint", "files")})
     record = {
         "models": {name: describe_model(params, name, sampling) for name in params.run.models},
         "datasets": {name: describe_dataset(params, name) for name in params.run.datasets},
         "decoding": {name: getattr(params.sample, name) for name in ("temperature", "top_p", "max_tokens", "seed")},
         "engines": sorted({engine for facts in sampling.values() for engine in facts.get("engines", [])}),
-        "samples": [_describe_samples(row, sampling) for row in statuses.to_pylist() if row["dataset"] != "all"],
+        "samples": samples,
         "packages": package_versions(),
         "git": git_state(),
         "params": collect_parameters(params),
@@ -72,13 +79,6 @@ def describe_dataset(params: Params, name: str) -> JsonDict:
     meta = json.loads(first["meta"][0].as_py()) if first else {}
     origin = meta.get("source") or {"hub": entry.hub, "revision": entry.revision}
     return {"family": entry.family, "problems": file.metadata.num_rows, "graders": sorted(graders), "source": origin}
-
-
-def _describe_samples(row: JsonDict, sampling: Sampling) -> JsonDict:
-    """How many verdicts a model has on a data set and how its completions ended, with the facts of their sampling."""
-    facts = sampling.get((row["model"], row["dataset"]), {})
-    counts = {name: value for name, value in row.items() if name != "truncated_share"}
-    return {**counts, **{name: facts.get(name) for name in ("engines", "fingerprint", "files")}}
 
 
 def package_versions() -> dict[str, str | None]:

@@ -68,9 +68,8 @@ PAPER_DATASET_NAMES = PAPER_MATH_NAMES | {
 }
 # A data set with one of these fields has other problems than the paper's.
 SUBSET_FIELDS = {"size", "seed", "tasks", "release", "since", "until"}
-DOMAINS_TABLE, TRAININGS_TABLE, STEPS_TABLE = "1", "3", "4"
 # The other tables of published.csv have rows of single data sets.
-NON_DATASET_TABLES = (DOMAINS_TABLE, TRAININGS_TABLE, STEPS_TABLE)
+NON_DATASET_TABLES = DOMAINS_TABLE, TRAININGS_TABLE, STEPS_TABLE = "1", "3", "4"
 AGGREGATE_NAMES = ("Math", "Non-Math", "Overall")
 
 OWN_RUN_NOTE = "the paper's own training of this base, whose weights are not public"
@@ -95,21 +94,17 @@ def find_group_row(params: Params, pair: str, datasets: Iterable[str]) -> Row | 
 
 def find_training_row(params: Params, pair: str, dataset: str) -> Row | None:
     """The row of Table 3: the paper's training of the same kind and base."""
-    return _find_own_run_row(params, pair, dataset, {"table": TRAININGS_TABLE})
+    return _find_own_run_row(params, pair, dataset, table=TRAININGS_TABLE)
 
 
 def find_step_row(params: Params, pair: str, dataset: str) -> Row | None:
     """The row of Table 4: the paper's training of the same base, at the same step."""
-    return _find_own_run_row(params, pair, dataset, {"table": STEPS_TABLE, "step": str(params.pairs[pair].step)})
+    return _find_own_run_row(params, pair, dataset, table=STEPS_TABLE, step=str(params.pairs[pair].step))
 
 
-def _find_own_run_row(params: Params, pair: str, dataset: str, where: Mapping[str, str]) -> Row | None:
-    key = {
-        **where,
-        "base": _paper_pair(params, pair)["base"],
-        "training": params.pairs[pair].training,
-        "dataset": paper_dataset_name(params.datasets[dataset]),
-    }
+def _find_own_run_row(params: Params, pair: str, dataset: str, **where: str) -> Row | None:
+    key = {**where, "base": _paper_pair(params, pair)["base"], "training": params.pairs[pair].training}
+    key["dataset"] = paper_dataset_name(params.datasets[dataset])
     return next((_to_report_row(row, OWN_RUN_NOTE) for row in _matching_rows("published", key)), None)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from leash.report import audit
 from leash.statistics.endings import EndingComparison
@@ -43,3 +44,11 @@ class Results:
     verdicts: dict[str, list[str]]  # by pair: the sentences about all problems
     provenance: dict[str, Any]  # versions, settings and inputs behind the numbers
     tables: dict[str, pa.Table] = field(default_factory=dict)  # what is shown, with the paper's rows
+
+
+def matching_rows(table: pa.Table, **values: str) -> list[dict[str, Any]]:
+    """The rows of a table that have these values."""
+    for name, value in values.items():
+        table = table.filter(pc.equal(table[name], value))
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows

@@ -5,91 +5,81 @@ tables.py fills them, cells.py formats them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 FLOOR_NOTE = (
     "The floor is the value you would see if you compared the base with itself, at half of its samples; the pair's "
     "value at as many samples is beside it."
 )
 PAPER_NOTE = "If the models and the problems are the paper's, its row is below ours."
-
-
-@dataclass(frozen=True)
-class TableCaption:
-    title: str
-    note: str
-
-
-TABLE_CAPTIONS = {
-    "by_domain": TableCaption(
+TABLE_CAPTIONS: dict[str, tuple[str, str]] = {  # title, note
+    "by_domain": (
         "What became of the problems, by domain",
         "One row per pair on all problems, and per domain if there are several. "
         f"{FLOOR_NOTE} Tested: E and S that Fisher's test confirms. {PAPER_NOTE}",
     ),
-    "by_dataset": TableCaption(
+    "by_dataset": (
         "What became of the problems, by data set",
         f"One row per pair and data set, with pass@1 and pass@k of both models. {FLOOR_NOTE} {PAPER_NOTE}",
     ),
-    "pass_at_k": TableCaption(
+    "pass_at_k": (
         "pass@k",
         "One row per model of a pair and k: the unbiased estimate with its interval over problems, the plain hit rate "
         "of the first k samples, and majority voting.",
     ),
-    "statuses_by_category": TableCaption(
+    "statuses_by_category": (
         "How completions ended, by category",
         "One row per model of a pair and category. A problem whose completions were cut off may not be lost.",
     ),
-    "statuses": TableCaption(
+    "statuses": (
         "How completions ended",
         "One row per model and data set: correct, wrong, no answer, cut off, not graded in time, grading failed.",
     ),
-    "answers": TableCaption(
+    "answers": (
         "Support of each distinct correct answer",
         "One row per pair, on the problems that have several correct answers. The counts are of answers.",
     ),
-    "completions": TableCaption(
+    "completions": (
         "Support of each distinct correct completion",
         "One row per pair and epsilon. A completion's mass is its exact probability, so it needs no noise floor.",
     ),
-    "masses": TableCaption(
+    "masses": (
         "What the correct completions seen weigh together",
         "One row per model and data set: a lower bound of its mass of correct completions, beside the sampled share.",
     ),
-    "trainings": TableCaption(
+    "trainings": (
         "Different trainings of one base",
         f"One row per training: its last pair, at the k that all pairs have. {FLOOR_NOTE} Below ours is the paper's "
         "own training of that kind, if the base and the data set are the paper's.",
     ),
-    "paired": TableCaption(
+    "paired": (
         "Trained models of one base against each other",
         "One row per two trained models on the same problems: what both solve, or only one. p is McNemar's, for equal "
         "numbers of problems that only the first and only the second model solves.",
     ),
-    "trajectory": TableCaption(
+    "trajectory": (
         "Along the training",
         f"One row per pair at the k that all pairs have, by training and step. {FLOOR_NOTE} Below ours is the paper's "
         "own training at that step, if the base and the data set are the paper's.",
     ),
-    "perplexity": TableCaption(
+    "perplexity": (
         "Perplexity of solutions, by category",
         "One row per pair, source of solutions (traces) and category. A change of style moves all perplexities: "
         "compare a change with the change on preserved problems, in the next table.",
     ),
-    "style": TableCaption(
+    "style": (
         "How much log-perplexity grew, and how much of that is more than a change of style",
         "One row per pair and source of traces. The change on preserved problems is the floor: those problems did not "
         "become harder to solve.",
     ),
-    "entropy": TableCaption(
+    "entropy": (
         "Entropies, share of correct samples and response length",
         "One row per model and data set, in nats. The floor is the typical difference between two runs of half the "
         f"samples (root mean square, from the two halves of the model's own samples). {PAPER_NOTE}",
     ),
-    "decoupling": TableCaption(
+    "decoupling": (
         "How token and answer entropy changed, and whether they went together",
         "One row per pair and data set: mean changes over problems, and the share of problems in each direction.",
     ),
-    "profile": TableCaption(
+    "profile": (
         "Token entropy along the completions",
         "One row per model and tenth of the length of its completions.",
     ),

@@ -7,7 +7,7 @@ In: Results. Out: Arrow tables by name, in the order of table_captions.py; cells
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,15 +15,14 @@ import pyarrow.compute as pc
 from leash import cross_pair, tables
 from leash.params.groups import Params
 from leash.report import published
+from leash.report.results import Results, matching_rows
 from leash.report.table_captions import TABLE_CAPTIONS
 from leash.scoring.entropy_measures import MEASURE_ESTIMATORS
 from leash.statistics.counts import ROLES
 from leash.statistics.ratios import RATIO_NAMES
+from leash.tables import FLOAT64, STRING
 
-if TYPE_CHECKING:
-    from leash.report.results import Results
-
-STRING, INT64, FLOAT64 = pa.string(), pa.int64(), pa.float64()
+INT64 = pa.int64()
 OWN_SOURCE = {"source": "here"}
 Row = dict[str, Any]
 Analysis = Mapping[str, Any]
@@ -123,8 +122,7 @@ def _range_columns(name: str, value: Any) -> Row:
 
 def _tested_counts(metrics: pa.Table, pair: str, group: str) -> Row:
     """How many problems of a group have a tested E or S, corrected for all problems of the pair."""
-    key = {"pair": pair, "dataset": group, "reading": "chosen"}
-    rows = (row for row in metrics.to_pylist() if key.items() <= row.items())
+    rows = matching_rows(metrics, pair=pair, dataset=group, reading="chosen")
     return {name: row[name] for row in rows for name in ("E_tested", "S_tested")}
 
 
@@ -132,6 +130,16 @@ def _append_paper_row(key: Row, own_rows: Iterable[Row], paper_row: Row | None) 
     yield from ({**key, **row} for row in own_rows)
     if paper_row:
         yield {**key, **paper_row}
+
+
+def _add_paper_rows(
+    params: Params, rows: Iterable[Row], key_columns: Iterable[str], find_row: Callable[..., Row | None]
+) -> Iterator[Row]:
+    """Our rows, each with the paper's below it. Only rows of a single data set have one."""
+    for row in rows:
+        key = {name: row[name] for name in key_columns}
+        paper_row = find_row(params, *key.values()) if row["dataset"] in params.datasets else None
+        yield from _append_paper_row(key, [OWN_SOURCE | row], paper_row)
 
 
 def drop_redundant_any_hit(metrics: pa.Table) -> pa.Table:
@@ -148,23 +156,17 @@ def common_k_table(params: Params, steps: pa.Table, find_row: Callable[[Params, 
     new_names = {name: name.replace(f"_pass@{k}", "_pass@k") for name in steps.column_names if k > 1}
     steps = _rename_columns(steps, new_names)
     groups, bases = (list(dict.fromkeys(steps[name].to_pylist())) for name in ("dataset", "base"))
-    rows: list[Row] = []
-    for row in sorted(steps.to_pylist(), key=lambda row: (groups.index(row["dataset"]), bases.index(row["base"]))):
-        key = {name: row[name] for name in ("pair", "dataset", "base", "training", "step")}
-        paper_row = find_row(params, row["pair"], row["dataset"]) if row["dataset"] in params.datasets else None
-        rows += _append_paper_row(key, [OWN_SOURCE | row], paper_row)
-    return tables.table_from_rows(rows, _add_source_columns(steps.schema, after="step"))
+    ordered = sorted(steps.to_pylist(), key=lambda row: (groups.index(row["dataset"]), bases.index(row["base"])))
+    key = ("pair", "dataset", "base", "training", "step")
+    rows = _add_paper_rows(params, ordered, key, lambda params, pair, dataset, *_: find_row(params, pair, dataset))
+    return tables.table_from_rows(list(rows), _add_source_columns(steps.schema, after="step"))
 
 
 def perplexity_table(params: Params, by_category: pa.Table) -> pa.Table:
     by_category = _rename_columns(by_category, {"source": "trace"})
-    rows: list[Row] = []
-    for row in by_category.to_pylist():
-        key = {name: row[name] for name in ("pair", "dataset", "trace", "category")}
-        is_dataset = row["dataset"] in params.datasets
-        paper_row = published.find_perplexity_row(params, *key.values()) if is_dataset else None
-        rows += _append_paper_row(key, [OWN_SOURCE | row], paper_row)
-    return tables.table_from_rows(rows, _add_source_columns(by_category.schema, after="category"))
+    key = ("pair", "dataset", "trace", "category")
+    rows = _add_paper_rows(params, by_category.to_pylist(), key, published.find_perplexity_row)
+    return tables.table_from_rows(list(rows), _add_source_columns(by_category.schema, after="category"))
 
 
 def entropy_table(params: Params, results: Results) -> pa.Table:
@@ -173,13 +175,9 @@ def entropy_table(params: Params, results: Results) -> pa.Table:
     for row in results.entropy_intervals.to_pylist():
         columns = {f"{row['measure']}_{end}": row[end] for end in ("low", "high", "floor")}
         bounds.setdefault((row["model"], row["dataset"]), {}).update(columns)
-    rows: list[Row] = []
-    for row in results.entropy.to_pylist():
-        key = {name: row[name] for name in ("model", "dataset")}
-        is_dataset = row["dataset"] in params.datasets
-        paper_row = published.find_entropy_row(params, **key) if is_dataset else None
-        rows += _append_paper_row(key, [OWN_SOURCE | row | bounds[row["model"], row["dataset"]]], paper_row)
-    return tables.table_from_rows(rows, ENTROPY_TABLE_SCHEMA)
+    own_rows = (row | bounds[row["model"], row["dataset"]] for row in results.entropy.to_pylist())
+    rows = _add_paper_rows(params, own_rows, ("model", "dataset"), published.find_entropy_row)
+    return tables.table_from_rows(list(rows), ENTROPY_TABLE_SCHEMA)
 
 
 def _rename_columns(table: pa.Table, names: Mapping[str, str]) -> pa.Table:

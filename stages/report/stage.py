@@ -21,16 +21,17 @@ import pyarrow.compute as pc
 from leash import atomic_io, cross_pair, database, tables
 from leash.counting.metrics import compute_metrics, compute_pass_at_k, metrics_by_epsilon
 from leash.params.groups import Params
-from leash.report import audit, dvc_plots, endings, entropy_tables, mass_bounds, perplexity_tables, uncertainty, writers
+from leash.report import audit, cells, dvc_plots, entropy_tables, perplexity_tables
 from leash.report.figures import drawing
-from leash.report.metrics import REPORTS_DIR, metrics_by_pair, summarize_metrics
+from leash.report.metrics import REPORTS_DIR, add_pass_at_k_intervals, metrics_by_pair, summarize_metrics
 from leash.report.narrative import verdict_sentences
 from leash.report.page import content, html
 from leash.report.provenance import collect_provenance
 from leash.report.results import Results
 from leash.report.tables import build_report_tables
+from leash.scoring.selection import scorable
 
-TOP_ANSWERS_SQL = Path(__file__).parent / "top_answers.sql"
+SQL_DIR = Path(__file__).parent
 # Other answers of a problem are counted together, and longer answers are cut.
 MAX_TOP_ANSWERS, MAX_ANSWER_CHARS = 6, 200
 
@@ -38,8 +39,8 @@ MAX_TOP_ANSWERS, MAX_ANSWER_CHARS = 6, 200
 def run(params: Params) -> None:
     results = collect_results(params)
     for name, table in results.tables.items():
-        writers.write_table(REPORTS_DIR / "tables" / name, table)
-    writers.write_csv(REPORTS_DIR / "decisive_hits.csv", results.decisive_hits)
+        cells.write_table(REPORTS_DIR / "tables" / name, table)
+    cells.write_csv(REPORTS_DIR / "decisive_hits.csv", results.decisive_hits)
     figures = drawing.draw_figures(params, results, REPORTS_DIR / "figures")
     dvc_plots.write_plots(REPORTS_DIR / "plots", params, results)
     metrics = metrics_by_pair(params, results)
@@ -60,7 +61,7 @@ def collect_results(params: Params) -> Results:
     examples = content.load_example_candidates(params, connection)
     texts = audit.read_completion_texts([*hits, *examples])
     by_category, style = perplexity_tables.load_perplexity_tables(params)
-    by_ending = endings.compare_endings(params, audit.register_roles(params, connection))
+    by_ending = audit.compare_endings(params, connection)
     trajectory = tables.read(
         cross_pair.TRAJECTORY_PATH, cross_pair.trajectory_schema(cross_pair.common_k(params)), "leash categorize"
     )
@@ -68,15 +69,12 @@ def collect_results(params: Params) -> Results:
         support=support,
         metrics=compute_metrics(support),
         answers=compute_metrics(_read_support(params, "answer")),
-        pass_at_k=pa.Table.from_pylist(
-            uncertainty.pass_at_k_rows(compute_pass_at_k(support), analyses),
-            schema=uncertainty.PASS_AT_K_SCHEMA,
-        ),
+        pass_at_k=add_pass_at_k_intervals(compute_pass_at_k(support), analyses),
         trajectory=trajectory,
         comparison=trajectory.filter(pc.equal(trajectory["dataset"], "all")),
         paired=tables.read(cross_pair.PAIRED_PATH, cross_pair.PAIRED_SCHEMA, "leash categorize"),
         completions=metrics_by_epsilon(_read_support(params, "completion")),
-        masses=mass_bounds.mass_lower_bounds(params, connection),
+        masses=mass_lower_bounds(params, connection),
         perplexity=by_category,
         style=style,
         entropy=entropy_tables.summarize_entropies(connection),
@@ -103,7 +101,21 @@ def collect_results(params: Params) -> Results:
 
 def load_top_answers(connection: duckdb.DuckDBPyConnection) -> pa.Table:
     """The most frequent answers of every model to every problem, and how many samples gave another."""
-    return database.query(connection, TOP_ANSWERS_SQL, {"most": MAX_TOP_ANSWERS, "longest": MAX_ANSWER_CHARS})
+    limits = {"most": MAX_TOP_ANSWERS, "longest": MAX_ANSWER_CHARS}
+    return database.query(connection, SQL_DIR / "top_answers.sql", limits)
+
+
+def mass_lower_bounds(params: Params, connection: duckdb.DuckDBPyConnection) -> pa.Table:
+    """The mass of the correct completions that a model wrote, which is a lower bound of the mass of all correct ones,
+    beside the share of its samples that is correct. Data sets without exact masses are left out."""
+    weighed = [
+        {"model": model, "dataset": dataset, "k": params.k(model, dataset)}
+        for model, dataset in scorable(params)
+        if tables.read(tables.mass_path(model, dataset), tables.MASS_SCHEMA, "leash mass").num_rows
+    ]
+    schema = pa.schema({"model": tables.STRING, "dataset": tables.STRING, "k": tables.INT32})
+    connection.register("weighed", pa.Table.from_pylist(weighed, schema=schema))
+    return database.query(connection, SQL_DIR / "bounds.sql")
 
 
 def _read_support(params: Params, unit: str) -> pa.Table:

@@ -12,7 +12,7 @@ import pytest
 
 from leash import database, tables
 from leash.params.groups import Params
-from leash.report import audit, writers
+from leash.report import audit, cells
 from leash.report.answer_recheck import recheck_answer
 from stages.categorize import stage
 from tests.conftest import small, write_params
@@ -207,6 +207,6 @@ def test_statuses_are_counted_per_model_and_category(measured: Params) -> None:
 
 def test_the_list_is_a_csv_file_that_others_can_read(measured: Params) -> None:
     hits = listed(measured)
-    writers.write_csv(Path("hits.csv"), hits)
+    cells.write_csv(Path("hits.csv"), hits)
     with Path("hits.csv").open(newline="") as file:
         assert [hit["sample"] for hit in csv.DictReader(file)] == [str(hit["sample"]) for hit in hits.to_pylist()]

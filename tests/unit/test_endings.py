@@ -8,8 +8,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from leash.report.audit import register_roles
-from leash.report.endings import compare_endings
+from leash.report.audit import compare_endings
 from leash.statistics.endings import EndingComparison
 from tests import made
 
@@ -41,7 +40,7 @@ def ending(folder: Path, status: str, silent: dict[str, int], problems: int = 20
     verdicts += [{**row, "problem_id": "short", "status": status} for row in verdicts[:K]]
     for name, rows in (("support", support), ("verdicts", verdicts)):
         connection.register(name, pa.Table.from_pylist(rows))
-    found = compare_endings(params, register_roles(params, connection))["tuned"]
+    found = compare_endings(params, connection)["tuned"]
     return next(one for one in found if one.status == status)
 
 

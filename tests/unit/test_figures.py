@@ -24,9 +24,9 @@ from leash import tables
 from leash.counting import counts, metrics
 from leash.params import groups as params
 from leash.report import results as report
-from leash.report import uncertainty
 from leash.report.figures import drawing as figures
 from leash.report.figures import style, support
+from leash.report.metrics import add_pass_at_k_intervals
 from leash.report.perplexity_tables import BY_CATEGORY_SCHEMA
 from leash.statistics.seeds import stream
 from stages.categorize import cross_pair, group_analysis
@@ -169,8 +169,7 @@ def counted(chosen: params.Params) -> report.Results:
     mine = support.filter(pc.equal(support["pair"], pair))
     analyses = {pair: json.loads(json.dumps(said[pair]))}  # as the stage leaves it to the report
     known: dict[str, Any] = {"support": support, "metrics": metrics.compute_metrics(support), "analyses": analyses}
-    curves = uncertainty.pass_at_k_rows(metrics.compute_pass_at_k(mine), analyses)
-    known |= {"pass_at_k": pa.Table.from_pylist(curves, schema=uncertainty.PASS_AT_K_SCHEMA), "top_answers": top}
+    known |= {"pass_at_k": add_pass_at_k_intervals(metrics.compute_pass_at_k(mine), analyses), "top_answers": top}
     trajectory = tables.read(several.TRAJECTORY_PATH, several.trajectory_schema(several.common_k(chosen)), "")
     known["comparison"] = trajectory.filter(pc.equal(trajectory["dataset"], "all"))
     empty = dict.fromkeys((field.name for field in dataclasses.fields(report.Results)), pa.table({}))

@@ -14,10 +14,10 @@ from scipy import stats
 from leash import database, tables
 from leash.counting import metrics
 from leash.params.groups import Params
-from leash.report import mass_bounds
 from stages.categorize import stage as categorize
 from stages.fetch import stage
 from stages.mass import stage as mass
+from stages.report import stage as report
 from stages.sample import stage as sample
 from stages.verify import stage as verify
 from tests.conftest import ROOT, small, write_params
@@ -122,7 +122,7 @@ def test_a_mass_equals_the_log_probability_of_its_sampler(scored: Params) -> Non
 
 
 def test_the_bound_is_never_far_above_the_mass_that_was_sampled(scored: Params) -> None:
-    for row in mass_bounds.mass_lower_bounds(scored, database.open_database(scored)).to_pylist():
+    for row in report.mass_lower_bounds(scored, database.open_database(scored)).to_pylist():
         assert row["completions"] == len(masses(row["model"]))
         assert row["problems"] == 2
         high = stats.binomtest(round(row["sampled"] * 2 * K), 2 * K).proportion_ci(1 - LEVEL).high
@@ -179,7 +179,7 @@ def test_completions_that_never_repeat_are_not_scored(project: Params) -> None:
     assert sentences[0].startswith("rlvr on chain: ")
     assert "0.0%" in sentences[0]
     assert masses("base") == masses("rlvr") == []
-    assert mass_bounds.mass_lower_bounds(params, database.open_database(params)).num_rows == 0
+    assert report.mass_lower_bounds(params, database.open_database(params)).num_rows == 0
     assert ["rlvr on chain" in note for note in categorize.run(params)] == [True]
 
 

@@ -22,11 +22,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from leash.counting.metrics import compute_metrics, compute_pass_at_k
-from leash.report.metrics import metrics_by_pair, summarize_metrics
+from leash.report.metrics import add_pass_at_k_intervals, metrics_by_pair, round_floats, summarize_metrics
 from leash.report.narrative import verdict_sentences
 from leash.report.page import content
-from leash.report.uncertainty import PASS_AT_K_SCHEMA, pass_at_k_rows
-from leash.report.writers import round_floats
 from leash.statistics.decision import decide
 from leash.statistics.resampling import AnalysisSettings
 from stages.categorize.group_analysis import analyze_groups
@@ -110,10 +108,9 @@ def reported(support: pa.Table, rows: list[Row], epsilon: float) -> tuple[Row, R
     )
     chosen = AnalysisSettings(confidence=0.95, resamples=RESAMPLES, seed=0)
     analyses = json.loads(json.dumps({"tuned": analyze_groups(support, chosen, ("mine", "tuned"), {})}))
-    curves = pass_at_k_rows(compute_pass_at_k(support), analyses)
     results: Any = SimpleNamespace(
         metrics=compute_metrics(support),
-        pass_at_k=pa.Table.from_pylist(curves, schema=PASS_AT_K_SCHEMA),
+        pass_at_k=add_pass_at_k_intervals(compute_pass_at_k(support), analyses),
         entropy=pa.table({"dataset": pa.array([], pa.string())}),
         analyses=analyses,
         endings={"tuned": []},
@@ -121,7 +118,7 @@ def reported(support: pa.Table, rows: list[Row], epsilon: float) -> tuple[Row, R
     )
     metrics = metrics_by_pair(params, results)
     ks = content.slider_ks(params)
-    problems = content.problem_keys(support)
+    problems = content.number_problems(support)
     by_key = {(row["dataset"], row["problem_id"]): row for row in rows}
     hits: Any = {
         model: [

@@ -15,9 +15,9 @@ import pytest
 from leash import tables
 from leash.params import loading
 from leash.params.groups import Params
-from leash.report import perplexity_tables, published, writers
+from leash.report import perplexity_tables, published
 from leash.report import tables as contents
-from leash.report.cells import format_cells
+from leash.report.cells import format_cells, format_markdown
 from leash.report.table_captions import TABLE_CAPTIONS
 from leash.statistics.ratios import RATIO_NAMES
 from stages.categorize import stage as categorize
@@ -90,10 +90,10 @@ def test_an_estimate_takes_its_interval_into_its_cell() -> None:
         ["chain", "2048 to 8192", "0.843 (0.763 to 0.901)", "0.986", "0.100", "16363", "1"],
         ["make", "64", "0.500", "–", "–", "0.000", "2"],
     ]
-    lines = writers.format_markdown(content).splitlines()
+    lines = format_markdown(content).splitlines()
     assert lines[1] == "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
     assert lines[2] == f"| {' | '.join(rows[0])} |"
-    assert r"a\|b" in writers.format_markdown(pa.table({"trace": ["a|b"]}))
+    assert r"a\|b" in format_markdown(pa.table({"trace": ["a|b"]}))
 
 
 def test_what_tells_the_papers_rows_apart_is_shown_where_there_are_any() -> None:
@@ -366,6 +366,6 @@ def test_the_papers_entropies(model: str, dataset: str, numbers: tuple[float, ..
 
 
 def test_every_table_has_a_title_and_a_sentence() -> None:
-    for table in TABLE_CAPTIONS.values():
-        assert not table.title.endswith(".")
-        assert table.note.endswith(".")
+    for title, note in TABLE_CAPTIONS.values():
+        assert not title.endswith(".")
+        assert note.endswith(".")

@@ -12,17 +12,15 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from leash.report.figures import style
-from leash.report.figures.style import Rows
+from leash.report.figures.style import AnalysesByGroup, Rows
 from leash.report.figures.support import mass_coordinate
 from leash.statistics.pass_at_k import SampleCounts, hit_probability
 
-SAMPLES_AXIS_LABEL = "k (samples per problem)"
 CROSSING_Y = -0.06  # k* and its interval are drawn below all curves
 EXAMPLE_CATEGORIES = ("P", "E", "S")
 MAX_EXAMPLES_PER_CATEGORY = 3
 # With at least this many data sets the examples are data sets, otherwise single problems.
 MIN_EXAMPLE_DATASETS = 3
-AnalysesByGroup = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -43,13 +41,10 @@ def draw_pass_at_k(rows: Rows, analyses: AnalysesByGroup, groups: Sequence[str],
         mine = [row for row in rows if row["dataset"] == group]
         several = any(row["k"] > 1 for row in mine)
         crossing = analyses.get(group, {}).get("crossing") or {"value": None}
-        most = draw_curves(ax, mine)
-        remark = _format_crossing(crossing, most) if several else "one sample per problem"
-        style.set_panel_title(ax, style.group_title(group), remark)
-        if crossing["value"] is not None:
-            _mark_crossing(ax, crossing, most)
+        remark = _mark_crossing(ax, crossing, draw_curves(ax, mine))
+        style.set_panel_title(ax, style.group_title(group), remark if several else "one sample per problem")
     _label_shared_axes(figure, axes[0], "pass@k (share of problems)")
-    entries = [style.legend_line(look, name) for _, name, look in style.model_styles(base, rlvr)]
+    entries = [style.legend_line(*model) for model in style.model_styles(base, rlvr)]
     if any(row["k"] > 1 for row in rows):
         label = "k*: the curves cross (bar: its interval)"
         entries.append(Line2D([], [], color=style.TEXT_COLOUR, marker="d", linewidth=1, label=label))
@@ -71,29 +66,25 @@ def draw_curves(ax: Axes, rows: Rows) -> int:
 
 def _label_shared_axes(figure: Figure, ax: Axes, label: str) -> None:
     """Label the axes of all panels. The y axis begins below 0 to leave space for k*."""
-    ax.set_ylim(-0.1, 1.04)
-    ax.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "0.25", "0.5", "0.75", "1"])
-    figure.supxlabel(SAMPLES_AXIS_LABEL, fontsize=9)
+    style.set_share_axis(ax, -0.1, 1.04)
+    figure.supxlabel(style.SAMPLES_AXIS_LABEL, fontsize=9)
     figure.supylabel(label, fontsize=9)
 
 
-def _format_crossing(crossing: Mapping[str, Any], most: int) -> str:
-    """ "k* = 9 (5 to 16)". A bound of None lies beyond the largest k."""
-    if crossing["value"] is None:
+def _mark_crossing(ax: Axes, crossing: Mapping[str, Any], most: int) -> str:
+    """Draw k* and its interval, and return them as text: "k* = 9 (5 to 16)". A bound of None lies beyond the largest k:
+    it is drawn as an arrow."""
+    value, low, high = (crossing.get(name) for name in ("value", "low", "high"))
+    if value is None:
         return "the curves don't cross"
-    low, high = (f"over {most:,}" if end is None else f"{end:,.0f}" for end in (crossing["low"], crossing["high"]))
-    return f"k* = {crossing['value']:,.0f} ({low} to {high})"
-
-
-def _mark_crossing(ax: Axes, crossing: Mapping[str, Any], most: int) -> None:
-    """Draw k* and its interval, with an arrow if it extends beyond the samples."""
-    value, low, high = (crossing[name] for name in ("value", "low", "high"))
     ends = [most if end is None else end for end in (low, high)]
     ax.plot([value, value], [CROSSING_Y, 1], color=style.TEXT_COLOUR, linewidth=0.8, linestyle=(0, (1, 2)))
     ax.plot(ends, [CROSSING_Y, CROSSING_Y], color=style.TEXT_COLOUR, linewidth=1)
     for end, bound, inside in zip(ends, (low, high), ("|", ">"), strict=True):
         ax.plot([end], [CROSSING_Y], color=style.TEXT_COLOUR, marker=inside if bound is None else "|", markersize=5)
     ax.plot([value], [CROSSING_Y], color=style.TEXT_COLOUR, marker="d", markersize=4.5)
+    from_k, to_k = (f"over {most:,}" if end is None else f"{end:,.0f}" for end in (low, high))
+    return f"k* = {value:,.0f} ({from_k} to {to_k})"
 
 
 def draw_examples(found: Mapping[str, Sequence[CurveExample]], base: str, rlvr: str, label: str) -> Figure:
@@ -117,7 +108,7 @@ def draw_examples(found: Mapping[str, Sequence[CurveExample]], base: str, rlvr: 
             ax.set_axis_off()
             ax.text(0.5, 0.5, "none" if row == len(mine) == 0 else "", ha="center", color=style.MUTED_COLOUR)
     _label_shared_axes(figure, shown, label)
-    style.add_legend(figure, [style.legend_line(look, name) for _, name, look in style.model_styles(base, rlvr)])
+    style.add_legend(figure, [style.legend_line(*model) for model in style.model_styles(base, rlvr)])
     return figure
 
 
@@ -150,28 +141,27 @@ def choose_dataset_examples(
 def choose_problem_examples(support: Rows, base: str, rlvr: str) -> dict[str, list[CurveExample]]:
     """The clearest problems of each category: expanded and shrunk ones with the largest ratio of masses, preserved ones
     with the smallest."""
+
+    def log_mass_ratio(row: Mapping[str, Any]) -> float:
+        floor = 0.5 / row["k"]
+        return abs(float(np.log(mass_coordinate(row, "rlvr", floor) / mass_coordinate(row, "base", floor))))
+
+    def example(row: Mapping[str, Any]) -> CurveExample:
+        names = {"base": style.truncate_label(base, 12), "rlvr": style.truncate_label(rlvr, 12)}
+        hits = ", ".join(f"{name} {row[f'c_{role}']:,} of {row[f'n_{role}']:,}" for role, name in names.items())
+        # The unbiased pass@k at the powers of two up to k.
+        curves: Rows = []
+        ks = [2**power for power in range(int(row["k"]).bit_length())]
+        for role in style.ROLE_STYLES:
+            n, c, ended = (np.array([row[f"{name}_{role}"]]) for name in ("n", "c", "ended"))
+            estimates = hit_probability(SampleCounts(n, c, ended.astype(object)), np.array(ks))
+            curves += ({"role": role, "k": k, "pass_at_k": float(x)} for k, x in zip(ks, estimates, strict=True))
+        return CurveExample(row["problem_id"], hits, curves)
+
     found: dict[str, list[CurveExample]] = {}
     for category in EXAMPLE_CATEGORIES:
         mine = [row for row in support if row["category"] == category]
         sign = 1 if category == "P" else -1
-        clear = sorted(mine, key=lambda row: (sign * _log_mass_ratio(row), row["problem_id"]))
-        found[category] = [_problem_example(row, base, rlvr) for row in clear[:MAX_EXAMPLES_PER_CATEGORY]]
+        clear = sorted(mine, key=lambda row: (sign * log_mass_ratio(row), row["problem_id"]))
+        found[category] = [example(row) for row in clear[:MAX_EXAMPLES_PER_CATEGORY]]
     return found
-
-
-def _log_mass_ratio(row: Mapping[str, Any]) -> float:
-    floor = 0.5 / row["k"]
-    return abs(float(np.log(mass_coordinate(row, "rlvr", floor) / mass_coordinate(row, "base", floor))))
-
-
-def _problem_example(row: Mapping[str, Any], base: str, rlvr: str) -> CurveExample:
-    names = {"base": style.truncate_label(base, 12), "rlvr": style.truncate_label(rlvr, 12)}
-    hits = ", ".join(f"{name} {row[f'c_{role}']:,} of {row[f'n_{role}']:,}" for role, name in names.items())
-    # The unbiased pass@k at the powers of two up to k.
-    curves: Rows = []
-    ks = [2**power for power in range(int(row["k"]).bit_length())]
-    for role in style.ROLE_STYLES:
-        n, c, ended = (np.array([row[f"{name}_{role}"]]) for name in ("n", "c", "ended"))
-        estimates = hit_probability(SampleCounts(n, c, ended.astype(object)), np.array(ks))
-        curves += ({"role": role, "k": k, "pass_at_k": float(x)} for k, x in zip(ks, estimates, strict=True))
-    return CurveExample(row["problem_id"], hits, curves)

@@ -10,18 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from matplotlib.figure import Figure
 
 from leash.params.groups import Params
 from leash.report.figures import curves, model_comparison, style, support, top_answers
-from leash.report.figures.style import Rows
-
-if TYPE_CHECKING:
-    from leash.report.results import Results
+from leash.report.figures.style import AnalysesByGroup, Rows
+from leash.report.results import Results, matching_rows
 
 EARLY_STOP_CAPTION = (
     " Sampling stopped early on problems with enough hits: they are drawn at an estimate, which may lie across a line"
@@ -51,39 +46,36 @@ def build_figure_specs(params: Params, results: Results) -> dict[str, FigureSpec
     pair, datasets = params.run.pairs[0], params.run.datasets
     models_by_pair = {name: params.models_of(name) for name in params.run.pairs}
     base, rlvr = models_by_pair[pair]
-    analyses, categorized = results.analyses[pair], _categorized_rows(results, pair)
+    analyses = results.analyses[pair]
+    categorized = [row for row in matching_rows(results.support, pair=pair) if row["category"]]
     # One panel for all problems and, with several data sets, one for each.
     panels = ["all", *datasets] if len(datasets) > 1 else datasets
-    pass_at_k, perplexity = (_rows_of_pair(table, pair) for table in (results.pass_at_k, results.perplexity))
+    pass_at_k = matching_rows(results.pass_at_k, pair=pair)
+    perplexity = matching_rows(results.perplexity, pair=pair, dataset="all")
+    entropy, entropy_intervals = (
+        matching_rows(table, dataset="all") for table in (results.entropy, results.entropy_intervals)
+    )
     comparison = results.comparison.to_pylist()
     common_k = f" = {comparison[0]['k']:,}" if comparison else ""
     confidence = f"{params.categorize.confidence:.0%}"
-    pass_caption = (
-        f"pass@k of {base} and {rlvr}. Where the curves cross (k*), the other model begins to solve more problems. "
-        f"Bands and bars are {confidence} intervals over problems."
-    )
-    if all(row["k"] == 1 for row in pass_at_k):
-        share = "the share of problems solved in one sample each"
-        pass_caption = f"pass@1 of {base} and {rlvr}: {share}. Bars are {confidence} intervals over problems."
     stopped = any("hit" in (row["ended_base"], row["ended_rlvr"]) for row in categorized)
     map_caption = (
         f"Each problem by its mass of correct completions under {base} and {rlvr}. The solid lines are at ε; on the "
         "dotted line both masses are equal." + (EARLY_STOP_CAPTION if stopped else "")
     )
-    chosen = [row for row in results.metrics.to_pylist() if row["reading"] == "chosen"]
-    groups = ("all", "all math", "all non-math", *datasets)
-    present = [group for group in groups if any(row["dataset"] == group for row in chosen)]
-    overall = [row for row in results.entropy_intervals.to_pylist() if row["dataset"] == "all"]
-    ends = {(row["model"], row["measure"]): (row["low"], row["high"]) for row in overall}
-    entropy, problem = results.entropy.to_pylist(), top_answers.choose_problem(categorized, results.top_answers, base)
+    chosen = matching_rows(results.metrics, reading="chosen")
+    groups = ["all", "all math", "all non-math", *datasets]
     return {
-        "pass_at_k": (pass_caption, lambda: curves.draw_pass_at_k(pass_at_k, analyses, panels, base, rlvr)),
+        "pass_at_k": (
+            _pass_at_k_caption(pass_at_k, base, rlvr, confidence),
+            lambda: curves.draw_pass_at_k(pass_at_k, analyses, panels, base, rlvr),
+        ),
         "support_map": (map_caption, lambda: support.draw_support_map(categorized, base, rlvr)),
         "categories": (
             "What became of the problems, by pair and data set.",
-            lambda: support.draw_categories(chosen, present, models_by_pair),
+            lambda: support.draw_categories(chosen, groups, models_by_pair),
         ),
-        "pass_at_k_examples": _examples_spec(params, results),
+        "pass_at_k_examples": _examples_spec(params, analyses, categorized, pass_at_k),
         "categories_by_k": (
             f"Expected shares of problems that both, one or neither of {base} and {rlvr} solve in k samples, with "
             f"their {confidence} intervals.",
@@ -101,42 +93,42 @@ def build_figure_specs(params: Params, results: Results) -> dict[str, FigureSpec
         "perplexity": (PERPLEXITY_CAPTION, lambda: model_comparison.draw_perplexity(perplexity, base, rlvr)),
         "entropy": (
             ENTROPY_CAPTION,
-            lambda: model_comparison.draw_entropy(entropy, ends, list(models_by_pair.values())),
+            lambda: model_comparison.draw_entropy(entropy, entropy_intervals, list(models_by_pair.values())),
         ),
         "answers": (
             f"The most frequent answers of {base} and {rlvr} to one problem: the expanded or shrunk one whose mass "
             "changed most, or else the one with the most varied answers of the base.",
-            lambda: top_answers.draw_answers(problem, results.top_answers, base, rlvr),
+            lambda: top_answers.draw_answers(categorized, results.top_answers, base, rlvr),
         ),
     }
 
 
-def _examples_spec(params: Params, results: Results) -> FigureSpec:
+def _pass_at_k_caption(pass_at_k: Rows, base: str, rlvr: str, confidence: str) -> str:
+    if all(row["k"] == 1 for row in pass_at_k):
+        share = "the share of problems solved in one sample each"
+        return f"pass@1 of {base} and {rlvr}: {share}. Bars are {confidence} intervals over problems."
+    return (
+        f"pass@k of {base} and {rlvr}. Where the curves cross (k*), the other model begins to solve more problems. "
+        f"Bands and bars are {confidence} intervals over problems."
+    )
+
+
+def _examples_spec(params: Params, analyses: AnalysesByGroup, categorized: Rows, pass_at_k: Rows) -> FigureSpec:
     pair, datasets = params.run.pairs[0], params.run.datasets
     base, rlvr = params.models_of(pair)
     if len(datasets) < curves.MIN_EXAMPLE_DATASETS:
         if all(params.pair_k(pair, name) == 1 for name in datasets):
             sentence = "One sample per problem gives no curve, so there are no examples."
             return sentence, lambda: style.empty_figure(sentence)
-        single = curves.choose_problem_examples(_categorized_rows(results, pair), base, rlvr)
+        single = curves.choose_problem_examples(categorized, base, rlvr)
         return (
             "The clearest problems of each category: expanded and shrunk ones with the largest ratio of masses, "
             "preserved ones with the smallest. Curves are unbiased estimates from the counts.",
             lambda: curves.draw_examples(single, base, rlvr, "pass@k (chance of a hit)"),
         )
-    rows = _rows_of_pair(results.pass_at_k, pair)
-    whole = curves.choose_dataset_examples(rows, results.analyses[pair], datasets)
+    whole = curves.choose_dataset_examples(pass_at_k, analyses, datasets)
     return (
         f"Data sets by how pass@k changed at their largest k: preserved if the {params.categorize.confidence:.0%} "
         "interval of the change contains 0, otherwise expanded or shrunk.",
         lambda: curves.draw_examples(whole, base, rlvr, "pass@k (share of problems)"),
     )
-
-
-def _categorized_rows(results: Results, pair: str) -> Rows:
-    return [row for row in _rows_of_pair(results.support, pair) if row["category"]]
-
-
-def _rows_of_pair(table: pa.Table, pair: str) -> Rows:
-    rows: Rows = table.filter(pc.equal(table["pair"], pair)).to_pylist()
-    return rows

@@ -16,7 +16,6 @@ from leash.report.figures.style import PlotStyle, Rows
 BASE_STYLE = style.ROLE_STYLES["base"]._replace(line="")
 BAR_SHIFT_BY_ROLE = {"base": -0.2, "rlvr": 0.2}
 ModelsByPair = Mapping[str, tuple[str, str]]
-IntervalByMeasure = Mapping[tuple[str, str], tuple[float | None, float | None]]  # low and high by model and measure
 
 
 def draw_trajectory(rows: Rows, pairs: ModelsByPair) -> Figure:
@@ -24,7 +23,11 @@ def draw_trajectory(rows: Rows, pairs: ModelsByPair) -> Figure:
     for each training without steps, and a small one for its base."""
     if not rows:
         return style.empty_figure("No pair has been compared yet, so there is no trajectory to draw.")
-    lines, others = _training_lines(rows, pairs), [row for row in rows if row["step"] is None]
+    # The pairs with a step, grouped by base and training and sorted by step.
+    by_training: dict[tuple[str, str], Rows] = {}
+    for row in sorted((row for row in rows if row["step"] is not None), key=lambda row: int(row["step"])):
+        by_training.setdefault((pairs[row["pair"]][0], row["training"]), []).append(row)
+    lines, others = list(by_training.values()), [row for row in rows if row["step"] is None]
     looks = [style.nth_style(number) for number in range(len(lines))]
     marks = [style.nth_style(number)._replace(line="") for number in range(len(lines), len(lines) + len(others))]
     # The title of each panel, and the denominator of its value. At k = 1, pass@1 and pass@k share one panel.
@@ -46,20 +49,15 @@ def draw_trajectory(rows: Rows, pairs: ModelsByPair) -> Figure:
         ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
     _set_step_axis(figure, axes, lines, len(others))
     figure.supylabel("share of problems", fontsize=9)
-    labels = [_training_label(mine, pairs) for mine in [*lines, *([row] for row in others)]]
+    shown = {pair: style.truncate_label(rlvr) for pair, (_, rlvr) in pairs.items()}
+    drawn = [*lines, *([row] for row in others)]
+    ends = [(shown[mine[0]["pair"]], shown[mine[-1]["pair"]], len(mine)) for mine in drawn]
+    labels = [first if steps == 1 else f"{first} to {last}" for first, last, steps in ends]
     bases = {pairs[row["pair"]][0] for row in rows}
     base_label = f"{style.truncate_label(bases.pop())} (untrained)" if len(bases) == 1 else "the base of each"
     entries = zip([*looks, *marks, BASE_STYLE], [*labels, base_label], strict=True)
     style.add_legend(figure, [style.legend_line(look, label) for look, label in entries])
     return figure
-
-
-def _training_lines(rows: Rows, pairs: ModelsByPair) -> list[Rows]:
-    """The pairs with a step, grouped by base and training and sorted by step."""
-    found: dict[tuple[str, str], Rows] = {}
-    for row in sorted((row for row in rows if row["step"] is not None), key=lambda row: int(row["step"])):
-        found.setdefault((pairs[row["pair"]][0], row["training"]), []).append(row)
-    return list(found.values())
 
 
 def _stepless_x(lines: Sequence[Rows], number: int) -> float:
@@ -109,56 +107,51 @@ def _set_step_axis(figure: Figure, axes: Sequence[Axes], lines: Sequence[Rows], 
     figure.supxlabel(f"training step (updates{beside})" if lines else "trainings (in the legend's order)", fontsize=9)
 
 
-def _training_label(rows: Rows, pairs: ModelsByPair) -> str:
-    first, last = (style.truncate_label(pairs[row["pair"]][1]) for row in (rows[0], rows[-1]))
-    return first if len(rows) == 1 else f"{first} to {last}"
-
-
 def draw_perplexity(rows: Rows, base: str, rlvr: str) -> Figure:
     """One panel per source of solutions, two bars per category, with their intervals."""
-    found = [row for row in rows if row["dataset"] == "all"]
-    sources = list(dict.fromkeys(row["source"] for row in found))
+    sources = list(dict.fromkeys(row["source"] for row in rows))
     if not sources:
         return style.empty_figure("No reference solution was scored by both models.")
     figure, axes = style.create_panels(len(sources))
     for ax, source in zip(axes, sources, strict=True):
-        mine = {row["category"]: row for row in found if row["source"] == source}
+        mine = {row["category"]: row for row in rows if row["source"] == source}
         for role, look in style.ROLE_STYLES.items():
-            _draw_perplexity_bars(ax, [mine.get(category) for category in style.CATEGORY_STYLES], role, look)
+            name, places = f"perplexity_{role}", np.arange(len(style.CATEGORY_STYLES)) + BAR_SHIFT_BY_ROLE[role]
+            estimates: Rows = [mine.get(category, {name: None}) for category in style.CATEGORY_STYLES]
+            heights = style.to_float_array(row[name] for row in estimates)
+            ax.bar(places, heights, 0.38, color=look.colour, hatch=look.hatch, edgecolor="white")
+            for x, row in zip(places, estimates, strict=True):
+                if row[name] is not None:
+                    reach = style.error_bar(row[name], row[f"{name}_low"], row[f"{name}_high"])
+                    ax.errorbar([x], [row[name]], yerr=reach, color=style.TEXT_COLOUR, linewidth=1, capsize=2)
         problems = {c: mine[c]["problems"] if c in mine else 0 for c in style.CATEGORY_STYLES}
         ax.set_xticks(range(len(problems)), [f"{category}\n({number:,})" for category, number in problems.items()])
         ax.set_xlim(-0.6, len(problems) - 0.4)
         ax.grid(axis="x", visible=False)
         style.set_panel_title(ax, f"solutions: {source}")
     figure.supxlabel("category (number of problems)", fontsize=9)
-    figure.supylabel(f"perplexity (per {' or '.join(dict.fromkeys(row['per'] for row in found))})", fontsize=9)
-    style.add_legend(figure, [style.legend_patch(look, name) for _, name, look in style.model_styles(base, rlvr)])
+    figure.supylabel(f"perplexity (per {' or '.join(dict.fromkeys(row['per'] for row in rows))})", fontsize=9)
+    style.add_legend(figure, [style.legend_patch(*model) for model in style.model_styles(base, rlvr)])
     return figure
 
 
-def _draw_perplexity_bars(ax: Axes, rows: Sequence[Mapping[str, Any] | None], role: str, look: PlotStyle) -> None:
-    name = f"perplexity_{role}"
-    places = np.arange(len(rows)) + BAR_SHIFT_BY_ROLE[role]
-    heights = style.to_float_array(row[name] if row else None for row in rows)
-    ax.bar(places, heights, 0.38, color=look.colour, hatch=look.hatch, edgecolor="white")
-    for x, row in zip(places, rows, strict=True):
-        if row and row[name] is not None:
-            reach = style.error_bar(row[name], row[f"{name}_low"], row[f"{name}_high"])
-            ax.errorbar([x], [row[name]], yerr=reach, color=style.TEXT_COLOUR, linewidth=1, capsize=2)
-
-
-def draw_entropy(rows: Rows, ends: IntervalByMeasure, pairs: Sequence[tuple[str, str]]) -> Figure:
+def draw_entropy(rows: Rows, intervals: Rows, pairs: Sequence[tuple[str, str]]) -> Figure:
     """Every model by its two entropies with their intervals, and an arrow from each base to its trained models."""
     measures = ("token_entropy", "answer_entropy")
-    both = {row["model"]: tuple(row[name] for name in measures) for row in rows if row["dataset"] == "all"}
+    both = {row["model"]: tuple(row[name] for name in measures) for row in rows}
     at: dict[str, tuple[float, float]] = {model: (x, y) for model, (x, y) in both.items() if None not in (x, y)}
     if not at:
         return style.empty_figure("No model has both entropies on every problem.")
     figure, [ax] = style.create_panels(1, width=4.9, height=4.0)
-    bases = list(dict.fromkeys(base for base, _ in pairs))
+    ends = {(row["model"], row["measure"]): (row["low"], row["high"]) for row in intervals}
+    # Bases are circles, the first one in the base's colour.
+    bases = dict.fromkeys(base for base, _ in pairs)
+    looks = {base: style.nth_style(number)._replace(marker="o") for number, base in enumerate(bases)}
+    looks[pairs[0][0]] = style.ROLE_STYLES["base"]
+    looks |= {model: style.nth_style(number) for number, model in enumerate(m for m in at if m not in bases)}
     entries = []
     for model, (x, y) in at.items():
-        look = _model_style(model, bases, list(at))
+        look = looks[model]
         reach_x, reach_y = (
             style.error_bar(v, *ends.get((model, name), (None, None))) for v, name in zip((x, y), measures, strict=True)
         )
@@ -173,11 +166,3 @@ def draw_entropy(rows: Rows, ends: IntervalByMeasure, pairs: Sequence[tuple[str,
     ax.set_ylabel("answer entropy (nats per problem)")
     style.add_legend(figure, entries)
     return figure
-
-
-def _model_style(model: str, bases: Sequence[str], models: Sequence[str]) -> PlotStyle:
-    """Bases are circles, the first one in the base's colour."""
-    trained = [name for name in models if name not in bases]
-    if model not in bases:
-        return style.nth_style(trained.index(model))
-    return style.ROLE_STYLES["base"] if model == bases[0] else style.nth_style(bases.index(model))._replace(marker="o")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -30,6 +30,7 @@ from leash.formatting import truncate
 TEXT_COLOUR = "#222222"
 MUTED_COLOUR = "#777777"
 PANELS_PER_ROW = 4
+SAMPLES_AXIS_LABEL = "k (samples per problem)"
 MIN_FIGURE_WIDTH_INCHES = 4.4  # without the margins
 # What fits below and above one panel.
 MAX_TICK_LABELS = 5
@@ -59,6 +60,7 @@ RC_PARAMS: dict[Any, Any] = {
 }
 SUPERSCRIPT_DIGITS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 Rows = list[dict[str, Any]]
+AnalysesByGroup = Mapping[str, Mapping[str, Any]]
 FloatArray = NDArray[np.float64]
 
 
@@ -143,9 +145,14 @@ def legend_patch(drawn: PlotStyle, label: str) -> Patch:
     return Patch(facecolor=drawn.colour, hatch=drawn.hatch, edgecolor="white", label=label)
 
 
-def model_styles(base: str, rlvr: str) -> list[tuple[str, str, PlotStyle]]:
-    """The two models of a pair: role, shown name, style."""
-    return [(role, truncate_label(name), ROLE_STYLES[role]) for role, name in (("base", base), ("rlvr", rlvr))]
+def model_styles(base: str, rlvr: str) -> list[tuple[PlotStyle, str]]:
+    """The style and the shown name of the two models of a pair."""
+    return [(ROLE_STYLES["base"], truncate_label(base)), (ROLE_STYLES["rlvr"], truncate_label(rlvr))]
+
+
+def set_share_axis(ax: Axes, low: float, high: float) -> None:
+    ax.set_ylim(low, high)
+    ax.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "0.25", "0.5", "0.75", "1"])
 
 
 def set_samples_axis(ax: Axes, most: int) -> None:
@@ -182,9 +189,10 @@ def draw_band(
             ax.errorbar([x], [one[0]], yerr=bar, color=look.colour, marker=look.marker, markersize=5, capsize=2)
 
 
-def format_power_of_ten(power: int) -> str:
-    """`format_power_of_ten(-3)` -> "10⁻³", and -2 -> "0.01": powers near 1 are written out."""
-    return f"{10.0**power:g}" if -3 < power < 3 else "10" + str(power).translate(SUPERSCRIPT_DIGITS)
+def decade_ticks(zero: float, powers: Iterable[int]) -> tuple[list[float], list[str]]:
+    """Places and labels of the ticks of a log axis that shows 0 at `zero`: "0", "10⁻³", "0.01", "0.1", "1"."""
+    shown = {p: f"{10.0**p:g}" if -3 < p < 3 else f"10{str(p).translate(SUPERSCRIPT_DIGITS)}" for p in powers}
+    return [zero, *(10.0**power for power in shown)], ["0", *shown.values()]
 
 
 def to_float_array(values: Iterable[float | None]) -> FloatArray:

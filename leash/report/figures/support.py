@@ -14,15 +14,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from leash.report.figures import style
-from leash.report.figures.style import FloatArray, Rows
+from leash.report.figures.style import AnalysesByGroup, Rows
 from leash.statistics import seeds
 
 # More points than this go into the SVG as one bitmap.
 MAX_VECTOR_POINTS = 1000
 # The part of the map's width that shows masses of zero and the names of the quadrants.
 ZERO_STRIP_SHARE = 0.17
-SHARE_AXIS_LABEL = "share of problems"
-AnalysesByGroup = Mapping[str, Mapping[str, Any]]
 
 
 def draw_support_map(rows: Rows, base: str, rlvr: str) -> Figure:
@@ -35,7 +33,7 @@ def draw_support_map(rows: Rows, base: str, rlvr: str) -> Figure:
     strip = max(1 / least, 2) ** (ZERO_STRIP_SHARE / (1 - ZERO_STRIP_SHARE))
     begin, end = least / 1.3 / strip, least / 1.3
     floor = begin * strip**0.68
-    _draw_points(ax, rows, floor, spread=math.log(strip) * 0.24)
+    _draw_points(ax, rows, floor, strip)
     # With `epsilon: auto`, data sets with different k have different epsilons.
     for cut in sorted({max(end, row["epsilon"]) for row in rows}):
         ax.axvline(cut, color=style.TEXT_COLOUR, linewidth=0.9)
@@ -43,48 +41,10 @@ def draw_support_map(rows: Rows, base: str, rlvr: str) -> Figure:
     ax.plot([least, 1], [least, 1], color=style.MUTED_COLOUR, linewidth=0.8, linestyle=":")
     top = max(1 / begin, 10) ** 0.07  # space for a name above a mass of 1
     ax.set(xscale="log", yscale="log", xlim=(begin, top), ylim=(begin, top))
-    _set_decade_ticks(ax, least, floor)
-    _label_quadrants(ax)
-    ax.set_xlabel(f"mass under {style.truncate_label(base)} (share of samples)")
-    ax.set_ylabel(f"mass under {style.truncate_label(rlvr)} (share of samples)")
-    style.add_legend(figure, _legend_with_counts(rows, base, rlvr))
-    return figure
-
-
-def _draw_points(ax: Axes, rows: Rows, floor: float, spread: float) -> None:
-    jitter = seeds.stream("report", "support_map")
-    many = len(rows) > MAX_VECTOR_POINTS
-    size, alpha = (9, 0.5) if many else (18, 0.8)
-    for category, look in style.CATEGORY_STYLES.items():
-        mine = [row for row in rows if row["category"] == category]
-        cut = np.array([row["epsilon"] for row in mine])
-        x, y = (
-            _jitter_points(np.array([mass_coordinate(row, role, floor) for row in mine]), floor, cut, spread, jitter)
-            for role in ("base", "rlvr")
-        )
-        ax.scatter(x, y, size, c=look.colour, marker=look.marker, alpha=alpha, linewidths=0.9, rasterized=many)
-
-
-def _jitter_points(
-    places: FloatArray, floor: float, cut: FloatArray, spread: float, jitter: np.random.Generator
-) -> FloatArray:
-    """Move equal points apart, so that all stay visible: slightly and never across epsilon if the mass is above zero,
-    over the whole strip if it is zero."""
-    shift = jitter.uniform(-1, 1, len(places))
-    moved = np.minimum(places * np.exp(shift * np.where(places > floor, 0.05, spread)), 1)
-    return np.where((moved > cut) == (places > cut), moved, places)
-
-
-def _set_decade_ticks(ax: Axes, least: float, floor: float) -> None:
-    powers = range(math.ceil(math.log10(least)), 1)
-    places, labels = [floor, *(10.0**p for p in powers)], ["0", *(style.format_power_of_ten(p) for p in powers)]
+    places, labels = style.decade_ticks(floor, range(math.ceil(math.log10(least)), 1))
     ax.set_xticks(places, labels)
     ax.set_yticks(places, labels)
     ax.minorticks_off()
-
-
-def _label_quadrants(ax: Axes) -> None:
-    """Write the names of the categories into the corners of the map."""
     halo = [patheffects.withStroke(linewidth=2.5, foreground="white")]
     for text, x, y, options in (
         (style.CATEGORY_NAMES["P"], 0.985, 0.985, {"ha": "right", "va": "top"}),
@@ -93,14 +53,34 @@ def _label_quadrants(ax: Axes) -> None:
         ("out of\nsupport", 0.012, 0.012, {"ha": "left", "va": "bottom", "linespacing": 0.95}),
     ):
         ax.text(x, y, text, transform=ax.transAxes, fontsize=8, path_effects=halo, **options)
-
-
-def _legend_with_counts(rows: Rows, base: str, rlvr: str) -> list[Line2D]:
+    ax.set_xlabel(f"mass under {style.truncate_label(base)} (share of samples)")
+    ax.set_ylabel(f"mass under {style.truncate_label(rlvr)} (share of samples)")
     number = Counter(row["category"] for row in rows)
-    return [
+    entries = [
         style.legend_line(style.CATEGORY_STYLES[category]._replace(line=""), f"{number[category]:,} {label}")
         for category, label in style.category_labels(base, rlvr).items()
     ]
+    style.add_legend(figure, entries)
+    return figure
+
+
+def _draw_points(ax: Axes, rows: Rows, floor: float, strip: float) -> None:
+    """Draw the problems, with equal ones moved apart so that all stay visible: slightly and never across epsilon if the
+    mass is above zero, over most of the strip if it is zero."""
+    jitter = seeds.stream("report", "support_map")
+    many = len(rows) > MAX_VECTOR_POINTS
+    size, alpha = (9, 0.5) if many else (18, 0.8)
+    for category, look in style.CATEGORY_STYLES.items():
+        mine = [row for row in rows if row["category"] == category]
+        cut = np.array([row["epsilon"] for row in mine])
+        points = []
+        for role in style.ROLE_STYLES:
+            places = np.array([mass_coordinate(row, role, floor) for row in mine])
+            shift = jitter.uniform(-1, 1, len(places)) * np.where(places > floor, 0.05, math.log(strip) * 0.24)
+            moved = np.minimum(places * np.exp(shift), 1)
+            points.append(np.where((moved > cut) == (places > cut), moved, places))
+        x, y = points
+        ax.scatter(x, y, size, c=look.colour, marker=look.marker, alpha=alpha, linewidths=0.9, rasterized=many)
 
 
 def mass_coordinate(row: Mapping[str, Any], role: str, floor: float) -> float:
@@ -114,12 +94,19 @@ def mass_coordinate(row: Mapping[str, Any], role: str, floor: float) -> float:
 
 
 def draw_categories(rows: Rows, groups: Sequence[str], pairs: Mapping[str, tuple[str, str]]) -> Figure:
-    """One panel per pair, one bar per group of problems."""
+    """One panel per pair, one bar per group of problems that has a row."""
+    groups = [group for group in groups if any(row["dataset"] == group for row in rows)]
     width, height = max(2.4, 5 / len(pairs)), 0.75 + 0.19 * len(groups)
     figure, axes = style.create_panels(len(pairs), width, height, sharey=True)
     for ax, (pair, (base, rlvr)) in zip(axes, pairs.items(), strict=True):
         mine = {row["dataset"]: row for row in rows if row["pair"] == pair}
-        _draw_category_bars(ax, [mine.get(group) for group in groups])
+        places, left = range(len(groups)), np.zeros(len(groups))
+        for category, look in style.CATEGORY_STYLES.items():
+            share = np.array([_category_share(mine.get(group), category) for group in groups])
+            ax.barh(places, share, 0.78, left, color=look.colour, hatch=look.hatch, edgecolor="white", linewidth=0.4)
+            left += share
+        ax.grid(axis="y", visible=False)
+        ax.set_xlim(0, 1)
         ks = sorted({row["k"] for row in mine.values()})
         k_range = "k = " + " to ".join(f"{k:,}" for k in dict.fromkeys((ks[0], ks[-1]))) if ks else "no samples"
         against = f"against {style.truncate_label(base, 22)}\n{k_range}"
@@ -127,7 +114,7 @@ def draw_categories(rows: Rows, groups: Sequence[str], pairs: Mapping[str, tuple
         ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
     axes[0].set_yticks(range(len(groups)), [style.truncate_label(style.group_title(group), 26) for group in groups])
     axes[0].set_ylim(len(groups) - 0.4, -0.6)
-    figure.supxlabel(f"{SHARE_AXIS_LABEL} (of those with k samples)", fontsize=9)
+    figure.supxlabel("share of problems (of those with k samples)", fontsize=9)
     for ax in axes[:: style.PANELS_PER_ROW]:
         ax.set_ylabel("data set")
     names = next(iter(pairs.values())) if len(pairs) == 1 else ("the base", "the trained model")
@@ -136,14 +123,8 @@ def draw_categories(rows: Rows, groups: Sequence[str], pairs: Mapping[str, tuple
     return figure
 
 
-def _draw_category_bars(ax: Axes, rows: Sequence[Mapping[str, Any] | None]) -> None:
-    places, left = range(len(rows)), np.zeros(len(rows))
-    for category, look in style.CATEGORY_STYLES.items():
-        share = np.array([row[category] / max(sum(row[c] for c in "PESO"), 1) if row else 0 for row in rows])
-        ax.barh(places, share, 0.78, left, color=look.colour, hatch=look.hatch, edgecolor="white", linewidth=0.4)
-        left += share
-    ax.grid(axis="y", visible=False)
-    ax.set_xlim(0, 1)
+def _category_share(row: Mapping[str, Any] | None, category: str) -> float:
+    return row[category] / max(sum(row[name] for name in "PESO"), 1) if row else 0
 
 
 def draw_categories_by_k(analyses: AnalysesByGroup, groups: Sequence[str], base: str, rlvr: str) -> Figure:
@@ -163,15 +144,14 @@ def draw_categories_by_k(analyses: AnalysesByGroup, groups: Sequence[str], base:
             style.draw_band(ax, list(expected), (value, low, high), look, place=(number, len(style.CATEGORY_STYLES)))
         style.set_samples_axis(ax, max((k for k, one in expected.items() if one["P"]["value"] is not None), default=1))
         style.set_panel_title(ax, style.group_title(group))
-    figure.supxlabel("k (samples per problem)", fontsize=9)
+    figure.supxlabel(style.SAMPLES_AXIS_LABEL, fontsize=9)
     _finish_share_panels(figure, axes[0], base, rlvr, [])
     return figure
 
 
 def _finish_share_panels(figure: Figure, ax: Axes, base: str, rlvr: str, more: Sequence[Line2D]) -> None:
-    ax.set_ylim(-0.03, 1.03)
-    ax.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "0.25", "0.5", "0.75", "1"])
-    figure.supylabel(SHARE_AXIS_LABEL, fontsize=9)
+    style.set_share_axis(ax, -0.03, 1.03)
+    figure.supylabel("share of problems", fontsize=9)
     labels = style.category_labels(base, rlvr)
     style.add_legend(figure, [*(style.legend_line(style.CATEGORY_STYLES[c], x) for c, x in labels.items()), *more])
 
@@ -186,34 +166,26 @@ def draw_categories_by_epsilon(analyses: AnalysesByGroup, groups: Sequence[str],
     for ax, group in zip(axes, groups, strict=True):
         found = analyses.get(group, {})
         grid = found.get("by_epsilon", [])
-        zero = _set_epsilon_axis(ax, [one["epsilon"] for one in grid])
+        # A log axis with space for 0.
+        least = min((one["epsilon"] for one in grid if one["epsilon"] > 0), default=0.1)
+        zero = float(least / (1 / least) ** 0.15)
+        ax.set_xscale("log")
+        ax.set_xlim(zero / 1.6, 1.6)
+        ax.set_xticks(*style.decade_ticks(zero, range(math.ceil(math.log10(least) - 1e-9), 1)))
+        ax.minorticks_off()
         x = [one["epsilon"] or zero for one in grid]
         for category, look in style.CATEGORY_STYLES.items():
             share = style.to_float_array(one[category] for one in grid) / max(found.get("problems", 1), 1)
             ax.plot(x[1:], share[1:], color=look.colour, marker=look.marker, linestyle=look.line)
             ax.plot(x[:1], share[:1], color=look.colour, marker=look.marker, linestyle="")
-        style.set_panel_title(ax, style.group_title(group), _mark_chosen_epsilon(ax, found.get("epsilon", 0.0), zero))
+        # The epsilon of the run: the smallest and the largest of several data sets.
+        epsilon = found.get("epsilon", 0.0)
+        chosen = epsilon if isinstance(epsilon, list) else [epsilon]
+        for value in chosen:
+            ax.axvline(max(value, zero), color=style.TEXT_COLOUR, linewidth=0.9, linestyle=(0, (1, 1)))
+        remark = "chosen ε = " + " to ".join(f"{value:.3g}" for value in chosen)
+        style.set_panel_title(ax, style.group_title(group), remark)
     figure.supxlabel("ε (mass that support must exceed, share of samples)", fontsize=9)
     mark = Line2D([], [], color=style.TEXT_COLOUR, linewidth=0.9, linestyle=(0, (1, 1)), label="chosen ε")
     _finish_share_panels(figure, axes[0], base, rlvr, [mark])
     return figure
-
-
-def _set_epsilon_axis(ax: Axes, epsilons: Sequence[float]) -> float:
-    """Set a log axis with space for 0, and return the position at which 0 is drawn."""
-    least = min((epsilon for epsilon in epsilons if epsilon > 0), default=0.1)
-    zero = least / (1 / least) ** 0.15
-    powers = range(math.ceil(math.log10(least) - 1e-9), 1)
-    ax.set_xscale("log")
-    ax.set_xlim(zero / 1.6, 1.6)
-    ax.set_xticks([zero, *(10.0**p for p in powers)], ["0", *(style.format_power_of_ten(p) for p in powers)])
-    ax.minorticks_off()
-    return float(zero)
-
-
-def _mark_chosen_epsilon(ax: Axes, epsilon: float | Sequence[float], zero: float) -> str:
-    """Mark the epsilon of the run (the smallest and the largest of several data sets), and return it as text."""
-    chosen = epsilon if isinstance(epsilon, Sequence) else [epsilon]
-    for value in chosen:
-        ax.axvline(max(value, zero), color=style.TEXT_COLOUR, linewidth=0.9, linestyle=(0, (1, 1)))
-    return "chosen ε = " + " to ".join(f"{value:.3g}" for value in chosen)

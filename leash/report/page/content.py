@@ -42,6 +42,7 @@ HEAD_CHARS, TAIL_CHARS = 400, 800
 MAX_QUESTIONS_CHARS = 3_000_000
 QUESTION_CHAR_LIMITS = (4000, 2000, 1000, 500, 250)
 ProblemKey = tuple[str, str]  # data set and problem
+ProblemNumbers = Mapping[ProblemKey, int]
 # By model and place in the slider's ks: the columns n, c and ended, an entry per problem.
 HitColumns = dict[str, list[dict[str, list[Any]]]]
 
@@ -51,14 +52,15 @@ def dump_html_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
-def problem_keys(support: pa.Table) -> list[ProblemKey]:
-    """Every problem, in the order in which the page numbers them."""
-    return sorted({*zip(support["dataset"].to_pylist(), support["problem_id"].to_pylist(), strict=True)})
+def number_problems(support: pa.Table) -> dict[ProblemKey, int]:
+    """The number of every problem on the page, in order."""
+    keys = {*zip(support["dataset"].to_pylist(), support["problem_id"].to_pylist(), strict=True)}
+    return {key: number for number, key in enumerate(sorted(keys))}
 
 
 def build_page_numbers(params: Params, support: pa.Table, analyses: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """The pairs, the hits of every model on every problem at every k, and what Python computed from them."""
-    problems = problem_keys(support)
+    problems = number_problems(support)
     ks = slider_ks(params)
     settings = params.categorize
     hits = hits_by_model(params, ks, problems)
@@ -97,7 +99,7 @@ def slider_epsilons(params: Params, ks: Sequence[int]) -> list[float]:
 
 
 def decisions_by_setting(
-    params: Params, pair: str, hits: HitColumns, problems: Sequence[ProblemKey]
+    params: Params, pair: str, hits: HitColumns, problems: ProblemNumbers
 ) -> dict[str, dict[str, Any]]:
     """By data set ("": all): the intervals, p-value and decision at every k and epsilon of the sliders.
 
@@ -140,7 +142,7 @@ def _decision_row(result: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _counts_at(params: Params, pair: str, place: int, hits: HitColumns, problems: Sequence[ProblemKey]) -> Counts:
+def _counts_at(params: Params, pair: str, place: int, hits: HitColumns, problems: ProblemNumbers) -> Counts:
     """The counts of a pair at a k of the slider, or at the k of the pair on a data set if that is smaller."""
     ks = slider_ks(params)
     k = np.array([min(ks[place], params.pair_k(pair, dataset)) for dataset, _ in problems])
@@ -182,7 +184,7 @@ def max_k_by_model(params: Params) -> dict[tuple[str, str], int]:
     return largest
 
 
-def hits_by_model(params: Params, ks: Sequence[int], problems: Sequence[ProblemKey]) -> HitColumns:
+def hits_by_model(params: Params, ks: Sequence[int], problems: ProblemNumbers) -> HitColumns:
     """By model and k: n, c and how sampling ended, for each problem; None if its data set has fewer samples."""
     largest = max_k_by_model(params)
     # counts.sql counts pairs, so compare each model with itself; the name makes each k a pair of its own.
@@ -198,18 +200,17 @@ def hits_by_model(params: Params, ks: Sequence[int], problems: Sequence[ProblemK
     with counts.open_tallies(params, [plan]) as connection:
         counts.create_counts_table(connection, params, plan)
         rows = database.query(connection, SQL_DIR / "hits.sql").to_pylist()
-    place = {key: i for i, key in enumerate(problems)}
     hits: HitColumns = {
         model: [{name: [None] * len(problems) for name in ("n", "c", "ended")} for _ in ks] for model, _ in largest
     }
     for row in rows:
-        i = place[row["dataset"], row["problem_id"]]
+        i = problems[row["dataset"], row["problem_id"]]
         for name, column in hits[row["model"]][ks.index(row["k"])].items():
             column[i] = row[name]
     return hits
 
 
-def _test_columns(support: pa.Table, pair: str, problems: Sequence[ProblemKey]) -> dict[str, list[Any]]:
+def _test_columns(support: pa.Table, pair: str, problems: ProblemNumbers) -> dict[str, list[Any]]:
     """The run's own tests of each problem: exact intervals of both masses, and the corrected p-value."""
     names = ("low_base", "high_base", "low_rlvr", "high_rlvr", "q_value")
     rows = {(r["dataset"], r["problem_id"]): r for r in support.to_pylist() if r["pair"] == pair}
@@ -220,38 +221,31 @@ def _round_digits(value: float | None, digits: int = 4) -> float | None:
     return None if value is None or math.isnan(value) else float(f"{value:.{digits}g}")
 
 
-def question_columns(questions: pa.Table, problems: Sequence[ProblemKey]) -> dict[str, Any]:
+def question_columns(questions: pa.Table, problems: ProblemNumbers) -> dict[str, Any]:
     """Question, gold and number of images of every problem, cut to a length at which all fit."""
     by_key = {(row["dataset"], row["problem_id"]): row for row in questions.to_pylist()}
     rows = [by_key[key] for key in problems]
-    length = choose_question_limit([row["question"] for row in rows])
+    lengths = [len(row["question"]) for row in rows]
+    fitting = (n for n in QUESTION_CHAR_LIMITS if sum(min(length, n) for length in lengths) <= MAX_QUESTIONS_CHARS)
+    limit = next(fitting, QUESTION_CHAR_LIMITS[-1])
     return {
-        "question": [truncate(row["question"], length, count_omitted=True) for row in rows],
+        "question": [truncate(row["question"], limit, count_omitted=True) for row in rows],
         "gold": [truncate("\n".join(row["gold"]), QUESTION_CHAR_LIMITS[-1], count_omitted=True) for row in rows],
         "images": [row["images"] for row in rows],
     }
-
-
-def choose_question_limit(texts: Sequence[str]) -> int:
-    """The length to which texts must be cut to fit together."""
-    return next(
-        (n for n in QUESTION_CHAR_LIMITS if sum(min(len(text), n) for text in texts) <= MAX_QUESTIONS_CHARS),
-        QUESTION_CHAR_LIMITS[-1],
-    )
 
 
 def truncate_middle(text: str) -> str:
     return truncate(text, HEAD_CHARS + TAIL_CHARS, tail_chars=TAIL_CHARS, count_omitted=True)
 
 
-def answers_by_model(top_answers: pa.Table, problems: Sequence[ProblemKey]) -> dict[str, list[list[list[Any]]]]:
+def answers_by_model(top_answers: pa.Table, problems: ProblemNumbers) -> dict[str, list[list[list[Any]]]]:
     """By model and problem: its most frequent answers, whether they are right, and how often it gave them."""
-    place = {key: i for i, key in enumerate(problems)}
     answers: dict[str, list[list[list[Any]]]] = {}
     for row in top_answers.to_pylist():
         of_model = answers.setdefault(row["model"], [[] for _ in problems])
         shown = None if row["answer"] is None else truncate(row["answer"], 60)
-        of_model[place[row["dataset"], row["problem_id"]]].append([shown, row["correct"], row["count"]])
+        of_model[problems[row["dataset"], row["problem_id"]]].append([shown, row["correct"], row["count"]])
     return answers
 
 
@@ -267,13 +261,12 @@ def rank_examples(examples: Iterable[dict[str, Any]], support: pa.Table) -> list
     """The order in which examples are kept: one of each kind before a second one, then problems that any pair gained or
     lost before others, then a random order from a named stream."""
     moved = {(r["dataset"], r["problem_id"]) for r in support.to_pylist() if r["category"] in ("E", "S")}
-    problems = problem_keys(support)
-    shuffled = seeds.stream("report", "examples").permutation(len(problems)).tolist()
-    turn = dict(zip(problems, shuffled, strict=True))
+    problems = number_problems(support)
+    turn = seeds.stream("report", "examples").permutation(len(problems)).tolist()
 
     def rank(row: Mapping[str, Any]) -> tuple[Any, ...]:
         key = (row["dataset"], row["problem_id"])
-        return row["place"], key not in moved, turn[key]
+        return row["place"], key not in moved, turn[problems[key]]
 
     return sorted(examples, key=rank)
 
@@ -281,17 +274,16 @@ def rank_examples(examples: Iterable[dict[str, Any]], support: pa.Table) -> list
 def pack_examples(
     examples: Sequence[Mapping[str, Any]],
     texts: Mapping[audit.CompletionKey, str],
-    problems: Sequence[ProblemKey],
+    problems: ProblemNumbers,
     max_bytes: int,
 ) -> list[list[Any]]:
     """As many examples, in their order, as fit: model, problem, sample, right or not, status, text."""
-    place = {key: i for i, key in enumerate(problems)}
     kept = []
     for row in examples:
         text = texts.get((row["model"], row["dataset"], row["problem_id"], row["sample"]))
         if text is None:
             continue
-        problem = place[row["dataset"], row["problem_id"]]
+        problem = problems[row["dataset"], row["problem_id"]]
         example = [row["model"], problem, row["sample"], row["correct"], row["status"], truncate_middle(text)]
         max_bytes -= len(dump_html_json(example).encode()) + 1
         if max_bytes < 0:
@@ -300,12 +292,11 @@ def pack_examples(
     return kept
 
 
-def decisive_hit_rows(table: pa.Table, problems: Sequence[ProblemKey], most: int) -> list[dict[str, Any]]:
+def decisive_hit_rows(table: pa.Table, problems: ProblemNumbers, most: int) -> list[dict[str, Any]]:
     """The first hits that decide a category, at most `most`."""
-    place = {key: i for i, key in enumerate(problems)}
     names = ("pair", "role", "model", "sample", "why", "second_check", "answer")
     return [
         {name: row[name] for name in names}
-        | {"problem": place[row["dataset"], row["problem_id"]], "text": row["text"] and truncate_middle(row["text"])}
+        | {"problem": problems[row["dataset"], row["problem_id"]], "text": row["text"] and truncate_middle(row["text"])}
         for row in table.slice(0, most).to_pylist()
     ]

@@ -15,17 +15,16 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from leash.formatting import format_setting, format_value, truncate
 from leash.params.groups import Params
-from leash.report import audit, cells, narrative, table_captions
+from leash.report import audit, cells, narrative
 from leash.report.page import content
-
-if TYPE_CHECKING:
-    from leash.report.results import Results
+from leash.report.results import Results, matching_rows
+from leash.report.table_captions import TABLE_CAPTIONS
 
 ASSETS_DIR = Path(__file__).parent
 FIGURES_DIR = Path("reports") / "figures"
@@ -108,12 +107,20 @@ SECTIONS = (
 
 
 def render_page(params: Params, results: Results, captions: dict[str, str]) -> str:
-    problems = content.problem_keys(results.support)
+    problems = content.number_problems(results.support)
     carried = content.build_page_numbers(params, results.support, results.analyses)
     carried["problems"] |= content.question_columns(results.questions, problems)
     carried["answers"] = content.answers_by_model(results.top_answers, problems)
     carried["decisive"] = content.decisive_hit_rows(results.decisive_hits, problems, MAX_DECISIVE_HITS)
-    carried["headlines"] = {pair: _headlines(params, pair, groups) for pair, groups in results.analyses.items()}
+    # The report's headlines by data set ("" is all), which the page shows at the run's own epsilon and k.
+    carried["headlines"] = {
+        pair: {
+            "" if group == "all" else group: narrative.verdict_sentences(groups[group], *params.models_of(pair))[0]
+            for group in ("all", *params.run.datasets)
+            if group in groups
+        }
+        for pair, groups in results.analyses.items()
+    }
     frame, parts = _read_asset("page.html"), _page_parts(params, results, captions)
     numbers = content.dump_html_json(carried)
     # Examples fill what the rest of the page leaves of its size limit.
@@ -128,18 +135,13 @@ def render_page(params: Params, results: Results, captions: dict[str, str]) -> s
     )
 
 
-def _headlines(params: Params, pair: str, groups: Mapping[str, Any]) -> dict[str, str]:
-    """The report's headline by data set ("" is all), which the page shows at the run's own epsilon and k."""
-    return {
-        "" if group == "all" else group: narrative.verdict_sentences(groups[group], *params.models_of(pair))[0]
-        for group in ("all", *params.run.datasets)
-        if group in groups
-    }
-
-
 def _page_parts(params: Params, results: Results, captions: dict[str, str]) -> dict[str, str]:
     """Everything that page.html needs except the data."""
-    library, program = _vega_bundle(), _read_asset("support.js") + _read_asset("app.js")
+    import vl_convert
+
+    # Vega, Vega-Lite and vega-embed as one script that sets `window.vegaEmbed`.
+    library = f"(() => {{\n{vl_convert.javascript_bundle('window.vegaEmbed = vegaEmbed;')}\n}})();"
+    program = _read_asset("support.js") + _read_asset("app.js")
     titles = {"explore": "Move ε and k", **{s.id: s.title for s in SECTIONS}, "made": "How was it made?"}
     sections = [_render_section(params, results, captions, section) for section in SECTIONS]
     first, *others = results.verdicts[params.run.pairs[0]]
@@ -160,13 +162,6 @@ def _content_security_policy(*scripts: str) -> str:
     """Only these scripts may run, and nothing may be loaded. Vega compiles its expressions, hence 'unsafe-eval'."""
     hashes = " ".join(f"'sha256-{base64.b64encode(hashlib.sha256(s.encode()).digest()).decode()}'" for s in scripts)
     return f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {hashes} 'unsafe-eval'"
-
-
-def _vega_bundle() -> str:
-    """Vega, Vega-Lite and vega-embed as one script that sets `window.vegaEmbed`."""
-    import vl_convert
-
-    return f"(() => {{\n{vl_convert.javascript_bundle('window.vegaEmbed = vegaEmbed;')}\n}})();"
 
 
 def _read_asset(name: str) -> str:
@@ -224,16 +219,13 @@ def _section_sentences(params: Params, results: Results, section: str, pair: str
             # improbable under the model itself.
             return [
                 narrative.style_sentence(row, *params.models_of(pair))
-                for row in _overall_rows(results.style, pair)
+                for row in matching_rows(results.style, pair=pair, dataset="all")
                 if row["category"] in ("S", "O") and row["source"] not in params.models
             ]
         case "entropy":
-            return [narrative.decoupling_sentence(row) for row in _overall_rows(results.decoupling, pair)]
+            rows = matching_rows(results.decoupling, pair=pair, dataset="all")
+            return [narrative.decoupling_sentence(row) for row in rows]
     return []
-
-
-def _overall_rows(table: pa.Table, pair: str) -> list[dict[str, Any]]:
-    return [row for row in table.to_pylist() if row["pair"] == pair and row["dataset"] == "all"]
 
 
 def _render_list(sentences: Sequence[str]) -> str:
@@ -261,12 +253,12 @@ def _render_decisive_hits(hits: pa.Table) -> str:
 
 
 def _render_table(name: str, table: pa.Table) -> str:
-    caption = table_captions.TABLE_CAPTIONS[name]
+    title, note = TABLE_CAPTIONS[name]
     header, rows = cells.format_cells(table)
     sources = table["source"].to_pylist() if "source" in table.column_names else []
     # The paper's rows have a class of their own, so that they look different from ours.
     rendered = [_render_row("td", row, "paper" in sources[i : i + 1]) for i, row in enumerate(rows)]
-    return _render_folded_table(caption.title, caption.note, header, rendered, unfolded=name == "by_domain")
+    return _render_folded_table(title, note, header, rendered, unfolded=name == "by_domain")
 
 
 def _render_folded_table(
@@ -295,13 +287,10 @@ def _render_mapping(values: Mapping[str, Any]) -> str:
         if isinstance(value, dict):
             folded += f"<details><summary>{escape(name)}</summary>{_render_mapping(value)}</details>"
         elif isinstance(value, list) and any(isinstance(inner, dict) for inner in value):
-            folded += f"<details><summary>{escape(name)}</summary>{_render_records(value)}</details>"
+            header = list(dict.fromkeys(column for record in value for column in record))
+            records = [[format_setting(record.get(column)) for column in header] for record in value]
+            body = _render_body(header, "".join(_render_row("td", record) for record in records))
+            folded += f"<details><summary>{escape(name)}</summary>{body}</details>"
         else:
             rows += f"<tr><th>{escape(name)}</th><td>{escape(format_setting(value))}</td></tr>"
     return (_render_body([], rows) if rows else "") + folded
-
-
-def _render_records(records: Sequence[Mapping[str, Any]]) -> str:
-    header = list(dict.fromkeys(name for record in records for name in record))
-    rows = "".join(_render_row("td", [format_setting(record.get(name)) for name in header]) for record in records)
-    return _render_body(header, rows)
