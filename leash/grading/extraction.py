@@ -52,7 +52,9 @@ def extract(text: str) -> str | None:
     thinking, reply = _split_thinking(text)
     searches = ((_find_boxed, reply), (_find_open_or_tagged, reply), (_find_stated, reply), (_find_boxed, thinking))
     for find, part in searches:
-        if (answer := find(part)) is not None and not _is_placeholder(answer):
+        if (answer := find(part)) is None:
+            continue
+        if _TEXT_COMMAND.sub(r"\1", answer.strip()).strip(" []<>_\n").casefold() not in _PLACEHOLDERS:
             return " ".join(answer.split())
     return None
 
@@ -104,10 +106,6 @@ def _split_thinking(text: str) -> tuple[str, str]:
     return "", text[begin:] if text.find(ANSWER_CLOSE_TAG, max(begin, 0)) > begin >= 0 else ""
 
 
-def _is_placeholder(answer: str) -> bool:
-    return _TEXT_COMMAND.sub(r"\1", answer.strip()).strip(" []<>_\n").casefold() in _PLACEHOLDERS
-
-
 def _find_boxed(text: str) -> str | None:
     """Return the content of the last box that closes, joined with earlier boxes that form a list with it."""
     if (box := _find_box_before(text, len(text))) is None:
@@ -117,8 +115,7 @@ def _find_boxed(text: str) -> str | None:
     while len(contents) < MAX_LISTED_BOXES and (earlier := _find_box_before(text, begin, begin - MAX_BOX_CHARS)):
         gap = text[earlier[1] : begin]
         # A connective is required: white space alone separates two attempts, not two items.
-        joined = len(gap) <= MAX_BOX_GAP_CHARS and _LIST_CONNECTIVE.search(gap) and _LIST_SEPARATORS.fullmatch(gap)
-        if not joined:
+        if len(gap) > MAX_BOX_GAP_CHARS or not (_LIST_CONNECTIVE.search(gap) and _LIST_SEPARATORS.fullmatch(gap)):
             break
         begin = earlier[0]
         contents.insert(0, earlier[2])

@@ -67,21 +67,17 @@ def unwrap_answer(answer: str) -> str:
     """Remove what wraps the whole answer: math mode, a box, a text command, a code fence."""
     answer = answer.strip()
     for _ in range(MAX_WRAPPING_DEPTH):
-        if (inner := _unwrap_once(answer)) is None:
-            break
-        answer = inner
-    return answer
-
-
-def _unwrap_once(text: str) -> str | None:
-    command = WRAPPING_COMMAND.match(text)
-    if command and find_closing_brace(text, command.end() - 1) == len(text) - 1:
-        return text[command.end() : -1].strip()
-    for wrapper in WRAPPERS:
+        command = WRAPPING_COMMAND.match(answer)
+        wrapped = (wrapper.fullmatch(answer) for wrapper in WRAPPERS)
         # Two fences in a row also match as one that spans both.
-        if (whole := wrapper.fullmatch(text)) and "```" not in whole[1]:
-            return whole[1].strip()
-    return None
+        contents = [whole[1] for whole in wrapped if whole and "```" not in whole[1]]
+        if command and find_closing_brace(answer, command.end() - 1) == len(answer) - 1:
+            answer = answer[command.end() : -1].strip()
+        elif contents:
+            answer = contents[0].strip()
+        else:
+            break
+    return answer
 
 
 def _normalize_fraction(text: str, item: GymItem) -> str:
@@ -109,11 +105,6 @@ def _normalize_factors(text: str, item: GymItem) -> str | None:
             return None
         factors += [int(factor[1])] * int(factor[2] or 1)
     return " × ".join(map(str, sorted(factors)))
-
-
-def _normalize_palindrome(text: str, item: GymItem) -> str:
-    """Palindromes: without spaces between the letters."""
-    return "".join(text.split())
 
 
 def _normalize_geometry(text: str, item: GymItem) -> str:
@@ -209,17 +200,17 @@ def _parse_steps(plan: Any, grid: Mapping[str, Any]) -> list[dict[str, str]]:
         return [step for part in plan for step in _parse_steps(part, grid)]
     if not isinstance(plan, dict):
         return []
-    # A key with two coordinates names an agent. Other keys ("step 1") only group steps.
-    moves = {
-        agent: _parse_move(move, grid) for agent, move in plan.items() if len(COORDINATE_PATTERN.findall(agent)) == 2
-    }
-    step = {agent: move for agent, move in moves.items() if move}
-    groups = [part for key, part in plan.items() if key not in moves and isinstance(part, dict | list)]
+    step, groups = {}, []
+    for key, part in plan.items():
+        # A key with two coordinates names an agent. Other keys ("step 1") only group steps.
+        if len(COORDINATE_PATTERN.findall(key)) != 2:
+            groups.append(part)
+        elif move := _parse_move(part, grid):
+            step[key] = move
     return ([step] if step else []) + _parse_steps(groups, grid)
 
 
 def _parse_move(command: Any, grid: Mapping[str, Any]) -> str | None:
-    """Return the only move in a command, or None."""
     while isinstance(command, dict | list) and len(command) == 1:
         command = next(iter(command.values() if isinstance(command, dict) else command))
     move = MOVE_PATTERN.fullmatch(command) if isinstance(command, str) else None
@@ -236,7 +227,7 @@ TASK_NORMALIZERS: dict[str, Callable[[str, GymItem], str | None]] = {
     "boxnet": _normalize_plan,
     "dice": _normalize_fraction,
     "graph_color": _normalize_coloring,
-    "palindrome_generation": _normalize_palindrome,
+    "palindrome_generation": lambda text, item: "".join(text.split()),  # without spaces between the letters
     "power_function": _normalize_scientific,
     "prime_factorization": _normalize_factors,
 }

@@ -59,25 +59,25 @@ def test_a_hostile_program_does_not_pass_and_does_no_harm(attack: str, outside: 
     program = programs(HOSTILE)[attack]
     for name, value in outside.items():
         program = program.replace(f"@{name}@", value)
-    assert not code.run_tests(program, [stdin("", "42\n")], {"limits": SMALL}).passed
+    assert code.find_failure(program, [stdin("", "42\n")], {"limits": SMALL}) is not None
 
 
 @needs_sandbox
 @pytest.mark.parametrize("attack", programs(CALLED))
 def test_a_hostile_function_does_not_pass_and_does_no_harm(attack: str, outside: dict[str, str]) -> None:
-    assert not code.run_tests(programs(CALLED)[attack], SHIFTS, {"function": "shift", "limits": SMALL}).passed
+    assert code.find_failure(programs(CALLED)[attack], SHIFTS, {"function": "shift", "limits": SMALL}) is not None
 
 
 @needs_sandbox
 def test_the_output_that_hostile_programs_aim_for_would_pass(outside: dict[str, str]) -> None:
-    assert code.run_tests("print(42)", [stdin("", "42\n")], {"limits": SMALL}).passed
-    assert code.run_tests(SHIFT, SHIFTS, {"function": "shift", "limits": SMALL}).passed
+    assert code.find_failure("print(42)", [stdin("", "42\n")], {"limits": SMALL}) is None
+    assert code.find_failure(SHIFT, SHIFTS, {"function": "shift", "limits": SMALL}) is None
 
 
 @needs_sandbox
 def test_a_program_leaves_nothing_for_its_next_test() -> None:
     program = "import os\nprint(os.listdir('/tmp'))\nopen('/tmp/x', 'w').write('was here')"
-    assert code.run_tests(program, [stdin("", "[]"), stdin("", "[]")], {}).passed
+    assert code.find_failure(program, [stdin("", "[]"), stdin("", "[]")], {}) is None
 
 
 @needs_sandbox

@@ -88,7 +88,6 @@ def _options(meta: Mapping[str, Any]) -> list[str]:
 
 
 def _gold_option(gold: str, options: Sequence[str], meta: Mapping[str, Any]) -> int | None:
-    """Return the index of the option that the gold means."""
     texts = [_normalize_text(option) for option in options]
     by_text = texts.index(_normalize_text(gold)) if _normalize_text(gold) in texts else None
     by_letter = _letter_index(gold.strip(), options)
@@ -99,7 +98,6 @@ def _gold_option(gold: str, options: Sequence[str], meta: Mapping[str, Any]) -> 
 
 
 def _find_option(answer: str, options: Sequence[str]) -> int | None:
-    """Return the index of the option that an answer names, or None."""
     if not options or len(answer) > MAX_ANSWER_CHARS:
         return None
     choice = ANSWER_PREFIX.sub("", strip_latex(answer))

@@ -16,7 +16,7 @@ import re
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
 from leash.grading.sandbox import sandbox
 from leash.params.groups import Code
@@ -32,20 +32,14 @@ TEST_KINDS = ("stdin", "call")
 missing = sandbox.missing
 
 
-class ProgramOutcome(NamedTuple):
-    """Whether a program passed all tests; if not, which test it failed and how."""
-
-    passed: bool
-    reason: str = ""
-
-
 def grade(answer: str, gold: Sequence[str], meta: Mapping[str, Any]) -> float:
-    return float(run_tests(answer, gold, meta).passed)
+    return float(find_failure(answer, gold, meta) is None)
 
 
-def run_tests(answer: str, gold: Sequence[str], meta: Mapping[str, Any]) -> ProgramOutcome:
+def find_failure(answer: str, gold: Sequence[str], meta: Mapping[str, Any]) -> str | None:
+    """Run a program, and return which test it fails and how, or None if it passes all."""
     if len(answer) > MAX_PROGRAM_CHARS:
-        return ProgramOutcome(False, f"it has more than {MAX_PROGRAM_CHARS:,} characters")
+        return f"it has more than {MAX_PROGRAM_CHARS:,} characters"
     # Some problems give the beginning of the program. An answer continues it, or repeats it.
     prefix = meta.get("prefix") or ""
     program = answer if answer.startswith(prefix) else f"{prefix}\n{answer}"
@@ -57,10 +51,10 @@ def run_tests(answer: str, gold: Sequence[str], meta: Mapping[str, Any]) -> Prog
             for number, test in enumerate(tests, 1):
                 is_same = _is_same_json if test["kind"] == "call" else _is_same_output
                 if not is_same(next(results), test["output"]):
-                    return ProgramOutcome(False, f"test {number}: the output is not the expected one")
+                    return f"test {number}: the output is not the expected one"
     except sandbox.BrokenProgramError as error:
-        return ProgramOutcome(False, f"test {number}: {error}")
-    return ProgramOutcome(True)
+        return f"test {number}: {error}"
+    return None
 
 
 def seconds(gold: Sequence[str], meta: Mapping[str, Any]) -> float:
@@ -91,10 +85,10 @@ def canonical(answer: str, meta: Mapping[str, Any]) -> str:
 
 
 def complaint(gold: Sequence[str], meta: Mapping[str, Any]) -> str | None:
-    if not gold:
-        return "there is no test"
-    complaints = ((number, _test_complaint(text, meta.get("function"))) for number, text in enumerate(gold, 1))
-    return next((f"test {number} {what}" for number, what in complaints if what), None)
+    for number, text in enumerate(gold, 1):
+        if what := _test_complaint(text, meta.get("function")):
+            return f"test {number} {what}"
+    return None if gold else "there is no test"
 
 
 def _test_complaint(text: str, function: Any) -> str | None:

@@ -122,7 +122,6 @@ def decode_typed_json(value: Any) -> Any:
 
 
 def _would_run_code(answer: str, task: str) -> bool:
-    """Return whether the task's scorer could run code in this answer."""
     if task in EVAL_TASKS:
         return "(" in answer  # Python calls nothing without a parenthesis
     if task not in PARSE_EXPR_TASKS:

@@ -106,7 +106,13 @@ def grade_all(requests: Sequence[GradeRequest], verify: Verify) -> Iterator[Grad
         _report_cost(judge, unknown, len(requests))
         _query_judge(judge, unknown, cache)
     for case in cases:
-        yield _build_grade(case.request, cache.grades.get(case.key))
+        answer, grade = case.request.answer, cache.grades.get(case.key)
+        if grade is None:
+            yield unscored_grade(answer, "error")
+            continue
+        attempted, score = grade != "NOT_ATTEMPTED", GRADE_SCORES[grade]
+        answer_class = replace_surrogates(canonical(answer, case.request.meta)) if attempted else NOT_ATTEMPTED_CLASS
+        yield {"answer_class": answer_class, "correct": score == 1, "score": score, "status": "ok"}
 
 
 def refuse_budget(judge: Judge, answers: int) -> None:
@@ -252,11 +258,3 @@ def _parse_grade(reply: str) -> str | None:
     """The grade in a reply, after its thinking; None if it has none, or several."""
     words = {word.replace(" ", "_") for word in GRADE_WORD.findall(strip_thinking(reply))}
     return words.pop() if len(words) == 1 else None
-
-
-def _build_grade(request: GradeRequest, grade: str | None) -> Grade:
-    if grade is None:
-        return unscored_grade(request.answer, "error")
-    attempted, score = grade != "NOT_ATTEMPTED", GRADE_SCORES[grade]
-    answer_class = replace_surrogates(canonical(request.answer, request.meta)) if attempted else NOT_ATTEMPTED_CLASS
-    return {"answer_class": answer_class, "correct": score == 1, "score": score, "status": "ok"}

@@ -86,7 +86,6 @@ def _find_solution(reply: str) -> str | None:
 
 
 def _find_closing_answer(reply: str) -> str | None:
-    """Return the bold spans, or the box, that end a reply."""
     spans = list(BOLD_SPAN.finditer(reply))
     box = extract_marked(reply) if reply.rfind("\\boxed{") > (spans[-1].end() if spans else -1) else None
     if box is not None:

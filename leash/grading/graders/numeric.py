@@ -209,7 +209,14 @@ class _NumberParser:
     def _atom(self) -> float:
         for opening, closing in (("(", ")"), ("{", "}")):
             if self._accept(opening):
-                return self._enclosed(closing)
+                self.depth += 1
+                if self.depth > MAX_PARSE_DEPTH:
+                    raise _ParseError
+                value = self.sum()
+                if not self._accept(closing):
+                    raise _ParseError
+                self.depth -= 1
+                return value
         if self._accept(r"\frac"):
             numerator = self._argument(SINGLE_DIGIT)
             return numerator / self._argument(SINGLE_DIGIT)
@@ -238,16 +245,6 @@ class _NumberParser:
             self.at = number.end()
             return float(number[0])
         return self._atom()
-
-    def _enclosed(self, closing: str) -> float:
-        self.depth += 1
-        if self.depth > MAX_PARSE_DEPTH:
-            raise _ParseError
-        value = self.sum()
-        if not self._accept(closing):
-            raise _ParseError
-        self.depth -= 1
-        return value
 
     def _try_after(self, sign: str, read: Callable[[], float]) -> float | None:
         """Read what follows a sign. If that is no number (the "/" of "3 / s"), go back and return None."""

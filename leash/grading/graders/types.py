@@ -23,8 +23,6 @@ class Grade(TypedDict):
 
 @dataclass(frozen=True)
 class GradeRequest:
-    """An answer to grade, with everything that its grader needs."""
-
     problem_id: str
     answer: str
     gold: tuple[str, ...]
@@ -39,19 +37,6 @@ class Grader(Protocol):
 
 
 GradeAll = Callable[[Sequence[GradeRequest], "Verify"], Iterator[Mapping[str, Any]]]
-
-
-@dataclass(frozen=True)
-class CustomGrader:
-    """A user's own scoring function. Two answers are the same only if they read the same, white space aside."""
-
-    function: Callable[[str, Sequence[str], Mapping[str, Any]], float]
-
-    def grade(self, answer: str, gold: Sequence[str], meta: Mapping[str, Any]) -> float:
-        return self.function(answer, gold, meta)
-
-    def canonical(self, answer: str, meta: Mapping[str, Any]) -> str:
-        return " ".join(answer.split())
 
 
 class BatchOnlyGraderError(LeashError):

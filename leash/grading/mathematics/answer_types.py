@@ -268,7 +268,6 @@ def _parse_value(text: str) -> ParsedAnswer | None:
 
 
 def has_words(text: str) -> bool:
-    """Return whether a text has words, rather than symbols."""
     return _WORD_PATTERN.search(text) is not None
 
 

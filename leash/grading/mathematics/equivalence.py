@@ -39,15 +39,12 @@ UNIT_ALIASES = (
 )
 CANONICAL_UNITS = {name: names.split()[0] for names in UNIT_ALIASES.split("|") for name in names.split()}
 
-_PLAIN_NUMBER = re.compile(
-    r"(-?)(?:\\[dt]?frac\{(\d{1,300})\}\{(\d{1,300})\}|(\d{1,300})(?:/(\d{1,300})|\.(\d{1,300}))?)"
-)
+_PLAIN_NUMBER = re.compile(r"-?\d{1,300}(?:[/.]\d{1,300})?")
+_PLAIN_FRACTION = re.compile(r"(-?)\\[dt]?frac\{(\d{1,300})\}\{(\d{1,300})\}")
 
 
 @dataclass(frozen=True, slots=True)
 class EquivalenceRules:
-    """What a problem specifies about its answer."""
-
     multiple: bool = False  # several answers, in any order
     unit: str = ""
     error: Fraction | None = None  # absolute
@@ -75,15 +72,12 @@ def is_equivalent(gold: str, answer: str, rules: EquivalenceRules) -> bool:
 
 @lru_cache(maxsize=20_000)
 def _parse_plain_number(text: str) -> Fraction | None:
-    match = _PLAIN_NUMBER.fullmatch(text)
-    if not match:
+    if fraction := _PLAIN_FRACTION.fullmatch(text):
+        text = "{}{}/{}".format(*fraction.groups())
+    try:
+        return Fraction(text) if _PLAIN_NUMBER.fullmatch(text) else None
+    except ZeroDivisionError:
         return None
-    sign, top, bottom, whole, below, decimals = match.groups()
-    bottom = bottom or below or "1"
-    if int(bottom) == 0:
-        return None
-    number = Fraction(f"{whole}.{decimals}") if decimals else Fraction(int(top or whole), int(bottom))
-    return -number if sign else number
 
 
 def is_unparsed(parsed: ParsedAnswer) -> bool:

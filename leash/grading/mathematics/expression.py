@@ -10,13 +10,13 @@ The parser reads a text in full or not at all. It never drops a part of an answe
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
 MAX_ANSWER_CHARS = 1000  # no gold of the paper's benchmarks has more than 300
 MAX_PARSE_DEPTH = 40  # nested groups: far below the interpreter's stack
-MAX_EXPONENT = 100_000  # larger exponents belong to power towers
 MAX_DECIMAL_EXPONENT = 10_000  # a power of ten in a literal
 MAX_EXPRESSION_TOKENS = 300  # the tree of a sum is as deep as the sum is long
 
@@ -46,8 +46,6 @@ class UnreadableError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An operation and its arguments."""
-
     op: str
     args: tuple[Node, ...] = ()
     number: Fraction = Fraction(0)  # of `num`
@@ -100,26 +98,33 @@ class _ExpressionParser:
         self.at += 1
         return token
 
+    def accept(self, token: str) -> bool:
+        is_next = self.next == token
+        self.at += is_next
+        return is_next
+
     def sum(self) -> Node:
         self.depth += 1
         if self.depth > MAX_PARSE_DEPTH:
             raise UnreadableError("the expression is too deeply nested")
-        node = self.product()
+        node = self.signed(self.product)
         while self.next in ("+", "-"):
-            minus = self.take() == "-"
-            term = self.product()
-            node = Node("add", (node, Node("neg", (term,)) if minus else term))
+            node = Node("add", (node, self.signed(self.product)))
         self.depth -= 1
         return node
 
+    def signed(self, read: Callable[[], Node]) -> Node:
+        """Read a product or a power with any number of signs before it."""
+        if self.accept("-"):
+            return Node("neg", (self.signed(read),))
+        return self.signed(read) if self.accept("+") else read()
+
     def product(self) -> Node:
-        if self.next in ("+", "-"):
-            return Node("neg", (self.product(),)) if self.take() == "-" else self.product()
         node = self.power()
         while True:
             if self.next in ("*", "/", "\\cdot", "\\times", "\\div"):
                 op = "div" if self.take() in ("/", "\\div") else "mul"
-                node = Node(op, (node, self.signed()))
+                node = Node(op, (node, self.signed(self.power)))
             elif self.begins_factor():
                 # 3\frac{1}{2} is a mixed number, 3\frac{7}{2} and 3\frac{x}{2} are products.
                 mixed = node.op == "num" and node.ulp is None and self.next == "\\frac"
@@ -127,11 +132,6 @@ class _ExpressionParser:
                 node = Node("add" if mixed and _is_proper_fraction(factor) else "mul", (node, factor))
             else:
                 return node
-
-    def signed(self) -> Node:
-        if self.next in ("+", "-"):
-            return Node("neg", (self.signed(),)) if self.take() == "-" else self.signed()
-        return self.power()
 
     def begins_factor(self) -> bool:
         """Return whether the next token begins a factor without a sign before it. A number after a number does not."""
@@ -144,26 +144,20 @@ class _ExpressionParser:
 
     def power(self) -> Node:
         node = self.factorials(self.atom())
-        if self.next == "^":
-            self.take()
+        if self.accept("^"):
             node = self.factorials(Node("pow", (node, self.exponent())))
         return node
 
     def factorials(self, node: Node) -> Node:
-        while self.next == "!":
-            self.take()
+        while self.accept("!"):
             node = Node("factorial", (node,))
         return node
 
     def exponent(self) -> Node:
-        if self.next == "-":
-            self.take()
+        if self.accept("-"):
             return Node("neg", (self.exponent(),))
         base = self.atom()
-        if self.next == "^":
-            self.take()
-            return Node("pow", (base, self.exponent()))
-        return base
+        return Node("pow", (base, self.exponent())) if self.accept("^") else base
 
     def atom(self) -> Node:
         token = self.take()
@@ -177,7 +171,8 @@ class _ExpressionParser:
         if name in ("frac", "binom"):
             return Node({"frac": "div"}.get(name, name), (self.argument(), self.argument()))
         if name == "sqrt":
-            return self.root()
+            index = self.enclosed("]") if self.accept("[") else Node("num", number=Fraction(2))
+            return Node("root", (self.atom(), index))
         if name in FUNCTIONS:
             return self.call(name)
         return self.symbol(token)
@@ -201,13 +196,6 @@ class _ExpressionParser:
             return _parse_literal(token[0])
         return self.atom()
 
-    def root(self) -> Node:
-        index = Node("num", number=Fraction(2))
-        if self.next == "[":
-            self.take()
-            index = self.enclosed("]")
-        return Node("root", (self.atom(), index))
-
     def call(self, name: str) -> Node:
         base, exponent = None, None
         while self.next in ("_", "^"):
@@ -228,24 +216,27 @@ class _ExpressionParser:
         if self.next in ("(", "{", "["):
             end = CLOSING_BRACKETS[self.take()]
             args = [self.sum()]
-            while self.next == ",":
-                self.take()
+            while self.accept(","):
                 args.append(self.sum())
             self.take(end)
             return tuple(args)
         if self.next.removeprefix("\\") in FUNCTIONS:
             return (self.power(),)
         node = self.power()
-        while self.begins_factor():
-            if self.next.removeprefix("\\") in FUNCTIONS or self.next in CLOSING_BRACKETS:
-                break
+        while (
+            self.begins_factor() and self.next not in CLOSING_BRACKETS and self.next.removeprefix("\\") not in FUNCTIONS
+        ):
             node = Node("mul", (node, self.power()))
         return (node,)
 
     def symbol(self, token: str) -> Node:
         name = token.removeprefix("\\")
         if token.startswith("\\") and name not in ACCENT_COMMANDS and not SYMBOL_COMMAND.fullmatch(name):
-            return self.glued(name)
+            if name[:-1] not in FUNCTIONS:
+                raise UnreadableError(f"unknown command \\{name}")
+            # \cotx: a command without a space before its argument
+            self.tokens.insert(self.at, name[-1])
+            return self.call(name[:-1])
         if not (token.startswith("\\") or token.isalpha() or token == "∞"):
             raise UnreadableError(f"{token} is not a symbol")
         if name in ACCENT_COMMANDS:
@@ -259,23 +250,13 @@ class _ExpressionParser:
             name += "".join(self.take() for _ in range(3))
         return Node("symbol", name=name)
 
-    def glued(self, name: str) -> Node:
-        r"""Read \cotx: a command without a space before its argument."""
-        for function in FUNCTIONS:
-            if name.startswith(function) and len(name) - len(function) == 1:
-                self.tokens.insert(self.at, name[len(function) :])
-                return self.call(function)
-        raise UnreadableError(f"unknown command \\{name}")
-
     def raw(self) -> str:
         """Return the text of a subscript, an accent or a name."""
-        if self.next != "{":
+        if not self.accept("{"):
             return self.take().removeprefix("\\")
-        self.take()
         parts = []
-        while self.next != "}":
-            parts.append(self.raw() if self.next == "{" else self.take().removeprefix("\\"))
-        self.take()
+        while not self.accept("}"):
+            parts.append(self.raw())
         return "".join(parts)
 
 

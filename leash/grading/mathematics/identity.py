@@ -54,14 +54,11 @@ def evaluation_points(first: Node, second: Node) -> Iterator[dict[str, Fraction]
     if not names:
         yield {}
         return
-    spell = str.lower if _is_caseless(unknowns(first)) and _is_caseless(unknowns(second)) else str
+    # C may also be written c unless one side has both.
+    sides = unknowns(first), unknowns(second)
+    caseless = all(len({name.lower() for name in side}) == len(side) for side in sides)
     for point in range(INTEGER_POINTS if whole else RATIONAL_POINTS):
-        yield {name: _draw_coordinate(spell(name), point, whole) for name in names}
-
-
-def _is_caseless(names: frozenset[str]) -> bool:
-    """Return whether no two names differ only in case: then C may also be written c."""
-    return len({name.lower() for name in names}) == len(names)
+        yield {name: _draw_coordinate(name.lower() if caseless else name, point, whole) for name in names}
 
 
 @lru_cache(maxsize=2000)

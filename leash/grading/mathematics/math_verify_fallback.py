@@ -32,9 +32,8 @@ _UNSAFE_PATTERN = re.compile(
 
 
 def is_math_verify_equal(gold: str, answer: str) -> bool:
-    if not (_SUPPORTED_COMMAND.search(gold) or _SUPPORTED_COMMAND.search(answer)):
-        return False
-    if not (_is_bounded(gold) and _is_bounded(answer)):
+    is_supported = _SUPPORTED_COMMAND.search(gold) or _SUPPORTED_COMMAND.search(answer)
+    if not (is_supported and _is_bounded(gold) and _is_bounded(answer)):
         return False
     expected, given = _parse_formula(gold), _parse_formula(answer)
     if expected is None or given is None:

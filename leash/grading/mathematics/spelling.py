@@ -114,7 +114,6 @@ def find_closing_bracket(text: str, begin: int) -> int:
 
 
 def split_outside_brackets(text: str, separators: str) -> list[str]:
-    """Split a text at separators outside all brackets."""
     parts, depth, begin = [], 0, 0
     for i, char in enumerate(text):
         depth += (char in "([{") - (char in ")]}")

@@ -16,15 +16,9 @@ from fractions import Fraction
 from math import ceil, comb, factorial, floor, gcd, lcm
 from typing import Any
 
-from leash.grading.mathematics.expression import (
-    MAX_DECIMAL_EXPONENT,
-    MAX_EXPONENT,
-    TRIG_FUNCTIONS,
-    Node,
-    UnreadableError,
-    symbols,
-)
+from leash.grading.mathematics.expression import MAX_DECIMAL_EXPONENT, TRIG_FUNCTIONS, Node, UnreadableError, symbols
 
+MAX_EXPONENT = 100_000  # larger exponents belong to power towers
 MAX_EXACT_BITS = 200_000  # 2^1009 has 1,010 bits and 2006! has 19,000
 MAX_FACTORIAL = 5000
 # Functions that are meaningful only at whole numbers.
@@ -32,7 +26,6 @@ INTEGER_FUNCTIONS = frozenset(["floor", "ceil", "factorial", "binom", "gcd", "lc
 CONSTANTS = frozenset(["pi", "e", "i"])
 
 Number = Any  # Fraction, or mpmath's mpc
-SymbolValues = Mapping[str, Fraction]
 
 
 def unknowns(node: Node) -> frozenset[str]:
@@ -62,7 +55,7 @@ def _power_of_ten(node: Node) -> Fraction | None:
     return Fraction(10) ** (sign * exponent.number.numerator) if is_whole else None
 
 
-def evaluate(node: Node, at: SymbolValues, natural: bool = True) -> Number:
+def evaluate(node: Node, at: Mapping[str, Fraction], natural: bool = True) -> Number:
     r"""Evaluate an expression for these values of its symbols. A bare \log has base e if `natural`, else 10."""
     if node.op == "num":
         return node.number
