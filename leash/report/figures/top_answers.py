@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -42,23 +43,24 @@ def draw_answers(support: Rows, top: pa.Table, base: str, rlvr: str) -> Figure:
     here = pc.and_(pc.equal(top["dataset"], problem[0]), pc.equal(top["problem_id"], problem[1]))
     mine = top.filter(here).to_pylist()
     figure, axes = style.create_panels(2, width=3.9, height=2.5, sharex=True)
-    models, most = style.model_styles(base, rlvr), 0.0
+    models = style.model_styles(base, rlvr)
+    totals: Counter[str] = Counter()
+    for row in mine:
+        totals[row["model"]] += row["count"]
     for ax, model, (look, name) in zip(axes, (base, rlvr), models, strict=True):
         rows = [row for row in mine if row["model"] == model]
-        samples = sum(row["count"] for row in rows)
         for at, row in enumerate(rows):
-            share, right = row["count"] / samples, bool(row["correct"])
+            share, right = row["count"] / totals[model], bool(row["correct"])
             colour = look.colour if right else tuple(1 - 0.35 * (1 - part) for part in to_rgb(look.colour))
             ax.barh([at], [share], 0.72, color=colour, hatch=CORRECT_HATCH if right else "", edgecolor="white")
             ax.annotate(f"{share:.1%}", (share, at), (3, 0), textcoords="offset points", va="center", fontsize=7.5)
-            most = max(most, share)
         ax.set_yticks(range(len(rows)), [_answer_label(row) for row in rows])
         ax.set_ylim(max(len(rows), 1) - 0.4, -0.6)
         ax.grid(axis="y", visible=False)
-        of_problem = f"{pluralize(samples, 'sample')} of {style.truncate_label(problem[1], 30)}"
+        of_problem = f"{pluralize(totals[model], 'sample')} of {style.truncate_label(problem[1], 30)}"
         style.set_panel_title(ax, name, of_problem)
-    # Ticks for shares up to 1, with space beyond the longest bar for its number.
-    most = most or 1.0
+    # Ticks for shares up to 1, with space beyond the longest bar of any model of the run for its number.
+    most = max((row["count"] / totals[row["model"]] for row in mine), default=1)
     step = next((step for step in (0.2, 0.1, 0.05, 0.02) if most >= 2 * step), 0.01)
     ticks = [tick for tick in np.arange(0, 1.001, step) if tick <= 1.25 * most]
     axes[0].set_xlim(0, 1.25 * most)
