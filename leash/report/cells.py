@@ -33,7 +33,7 @@ HEADINGS = {
     "NDR": "new among solved (NDR)",
     "SDS": "both (SDS)",
     "NSCR": "net (NSCR)",
-    "p_value": "p (McNemar)",
+    "p_value": "p (corrected)",
     "E_tested": "new, tested",
     "S_tested": "lost, tested",
     "short": "too few samples",

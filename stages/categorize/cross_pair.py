@@ -60,6 +60,6 @@ def write_cross_pair_tables(params: Params, support: pa.Table, analyses: Analyse
         # The first model takes the role of the base: P, E, S, O are both, only the second, only the first, neither.
         categories = zip(("both", "second_only", "first_only", "neither"), analysis["categories"].values(), strict=True)
         differences = {"pass@1_difference": analysis["difference"][1], "pass@k_difference": analysis["difference"][k]}
-        values = {**dict(categories), "p_value": analysis["mcnemar"]["p_value"], **estimate_columns(differences)}
+        values = {**dict(categories), "p_value": analysis["test"]["p_value"], **estimate_columns(differences)}
         paired.append({"first": first, "second": second, "k": k, **values})
     tables.write(PAIRED_PATH, tables.table_from_rows(paired, PAIRED_SCHEMA), PAIRED_SCHEMA)
