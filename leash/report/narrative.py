@@ -99,13 +99,13 @@ def headline_sentence(analysis: Analysis, base: str, trained: str) -> str:
     of_problems = pluralize(problems, "problem")
     if not gained + lost + kept:
         return f"Neither {trained} nor {base} {verbs} any of {of_problems}{within} ({setting})."
-    if not gained + lost:
+    decision = decide(analysis)
+    if not gained + lost and decision.outcome == "undecided":
         return (
             f"{trained} and {base} {verb} the same {_count_or_none(kept)} of {of_problems}{within}: {change} "
             f"({setting}); the net may be anything from {_percent_range(net)}."
         )
 
-    decision = decide(analysis)
     percent = f"{analysis['confidence'] * 100:g}%"
     claim = f"{trained} {verbs} {decision.outcome} problems than {base}{within}"
     # What follows the numbers: how large a change may hide in "can't tell" or "as many".
