@@ -107,17 +107,7 @@ def headline_sentence(analysis: Analysis, base: str, trained: str) -> str:
         )
 
     percent = f"{analysis['confidence'] * 100:g}%"
-    claim = f"{trained} {verbs} {decision.outcome} problems than {base}{within}"
-    # What follows the numbers: how large a change may hide in "can't tell" or "as many".
-    limit = ""
-    if decision.outcome == "undecided":
-        claim = f"The data can't tell whether {trained} {verbs} more problems than {base}{within}"
-        limit = f"; a net change of {analysis['test']['smallest_change']:.1%} of the problems would have shown"
-    elif decision.outcome == "equivalent":
-        margin = f"{analysis['equivalence']['margin'] * 100:g}%"
-        claim = f"{trained} {verbs} as many problems as {base}{within}, give or take {margin} of them"
-        if analysis["SRR"]["low"] is not None:
-            limit = f"; at most {1 - analysis['SRR']['low']:.1%} of what {base} {verbs} is no longer seen ({percent})"
+    claim, limit = _claim_and_limit(analysis, decision.outcome, base, trained, verbs, within)
     interval = "its interval is unknown" if net["low"] is None else f"{percent}: {_percent_range(net)}"
     # If only one of the two criteria is met, say which: the reader may know only one of them.
     disagreement = ""
@@ -131,6 +121,29 @@ def headline_sentence(analysis: Analysis, base: str, trained: str) -> str:
         f"{claim}: of {problems:,}, {change} ({setting}), net {format_signed_percent(net['value'])} of those either "
         f"{verbs} ({interval}){disagreement}{limit}."
     )
+
+
+def _claim_and_limit(
+    analysis: Analysis, outcome: str, base: str, trained: str, verbs: str, within: str
+) -> tuple[str, str]:
+    """What is decided, and how large a change may hide behind "can't tell" or "as many"."""
+    if outcome == "undecided":
+        smallest = f"{analysis['test']['smallest_change']:.1%}"
+        return (
+            f"The data can't tell whether {trained} {verbs} more problems than {base}{within}",
+            f"; a net change of {smallest} of the problems would have shown",
+        )
+    if outcome == "equivalent":
+        claim = (
+            f"{trained} {verbs} as many problems as {base}{within}, give or take "
+            f"{analysis['equivalence']['margin'] * 100:g}% of them"
+        )
+        retained = analysis["SRR"]["low"]
+        if retained is None:
+            return claim, ""
+        percent = f"{analysis['confidence'] * 100:g}%"
+        return claim, f"; at most {1 - retained:.1%} of what {base} {verbs} is no longer seen ({percent})"
+    return f"{trained} {verbs} {outcome} problems than {base}{within}", ""
 
 
 def ending_sentence(analysis: Analysis, endings: Sequence[EndingComparison], base: str, trained: str) -> str:
