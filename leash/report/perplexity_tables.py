@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from leash import database
 from leash.params.groups import Params
-from leash.scoring.perplexity_scores import open_scores
+from leash.scoring.selection import open_perplexity_scores
 from leash.statistics import perplexity
 from leash.statistics.arrays import ObjectArray
 from leash.statistics.counts import ROLES
@@ -44,7 +44,7 @@ STYLE_SCHEMA = pa.schema(
 
 def load_perplexity_tables(params: Params) -> tuple[pa.Table, pa.Table]:
     """Both tables, from the scores and categories on disk."""
-    with open_scores(params, "support") as connection:
+    with open_perplexity_scores(params, "support") as connection:
         traces = database.query(connection, TRACES_SQL, {"models": list(params.models)})
     return build_tables(params, traces)
 
