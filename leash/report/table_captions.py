@@ -59,7 +59,7 @@ TABLE_CAPTIONS: dict[str, tuple[str, str]] = {  # title, note
     "paired": (
         "Trained models of one base against each other",
         "One row per two trained models on the same problems: what both solve, or only one. p is for equal numbers "
-        "of problems that only the first and only the second model solves; it is not corrected for the number of rows.",
+        "of problems that only the first and only the second model solves, corrected for the number of rows.",
     ),
     "trajectory": (
         "Along the training",
