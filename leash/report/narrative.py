@@ -117,6 +117,8 @@ def headline_sentence(analysis: Analysis, base: str, trained: str) -> str:
         disagreement = f"; the interval excludes 0, but {test} does not agree ({p_value})"
     elif decision.test_rejects and not decision.interval_excludes_zero and net["low"] is not None:
         disagreement = f"; {test} sees a change ({p_value}), but the interval includes 0"
+    if disagreement and decision.outcome == "undecided":
+        limit = ""  # one reason is enough for a sentence
     return (
         f"{claim}: of {problems:,}, {change} ({setting}), net {format_signed_percent(net['value'])} of those either "
         f"{verbs} ({interval}){disagreement}{limit}."
@@ -128,11 +130,11 @@ def _claim_and_limit(
 ) -> tuple[str, str]:
     """What is decided, and how large a change may hide behind "can't tell" or "as many"."""
     if outcome == "undecided":
-        smallest = f"{analysis['test']['smallest_change']:.1%}"
-        return (
-            f"The data can't tell whether {trained} {verbs} more problems than {base}{within}",
-            f"; a net change of {smallest} of the problems would have shown",
-        )
+        claim = f"The data can't tell whether {trained} {verbs} more problems than {base}{within}"
+        smallest = analysis["test"]["smallest_change"]
+        if smallest is None:
+            return claim, "; no net change could have shown"
+        return claim, f"; a net change of {smallest:.1%} of the problems would have shown"
     if outcome == "equivalent":
         claim = (
             f"{trained} {verbs} as many problems as {base}{within}, give or take "
@@ -176,7 +178,8 @@ def noise_sentence(analysis: Analysis, base: str) -> str:
         )
     if noise["gains_p"] is None:
         return f"The data can't tell how many {join_names(present)} luck alone would give: sampling stopped early."
-    shown = {what: f"{what} (p = {noise[f'{what}_p_adjusted']:.2g})" for what in present}
+    p_values = {what: noise[f"{what}_p_adjusted"] for what in present}
+    shown = {what: f"{what} (p {'< 0.001' if p < 0.001 else f'= {p:.2g}'})" for what, p in p_values.items()}
     beyond = [shown[what] for what in present if is_beyond_noise(analysis, what)]
     unclear = [shown[what] for what in present if not is_beyond_noise(analysis, what)]
     if not beyond:
@@ -303,7 +306,7 @@ def named_problem_sentences(analysis: Analysis) -> list[str]:
         return []
     lists = {
         "Gained more than one uniform sharpening gives": tilt["above"],
-        "Gained less than it, or lost": tilt["below"],
+        "Gained less than it, or fell": tilt["below"],
         "Hits of the base that guessing explains": guessing["base"]["not_above"],
         "Hits of the trained model that guessing explains": guessing["rlvr"]["not_above"],
     }

@@ -20,13 +20,15 @@ from leash.statistics.testing import mcnemar_p_value
 
 def net_change_tests(shares: CategoryShares, confidence: float, margin: float) -> dict[str, dict[str, Any]]:
     """`test`: the two-sided p-value of no net change, and the smallest net change (a share of the problems) that would
-    have been significant. `equivalence`: the p-value of a net change of `margin` or more, in either direction."""
+    have been significant, None if these are too few problems for any. `equivalence`: the p-value of a net change of
+    `margin` or more, in either direction."""
     known = shares.columns[shares.known]
     problems, alpha = max(len(known), 1), 1 - confidence
     if np.isin(known, (0, 1)).all():
         _, gained, lost, _ = known.sum(axis=0).round().astype(int).tolist() if len(known) else (0, 0, 0, 0)
         name, p_value = "McNemar", mcnemar_p_value(gained, lost)
-        smallest = smallest_significant_change(gained, lost, alpha) / problems
+        net = smallest_significant_change(gained, lost, alpha)
+        smallest = net / problems if 2 * min(gained, lost) + net <= len(known) else None
         beyond = [
             stats.norm.sf(-tango_score(gained, lost, problems, margin)),
             stats.norm.sf(tango_score(gained, lost, problems, -margin)),
@@ -35,11 +37,12 @@ def net_change_tests(shares: CategoryShares, confidence: float, margin: float) -
         fitted = paired_t(known[:, 1] - known[:, 2])
         name, p_value = "paired t", float(fitted.p_value)
         centre, error = float(fitted.centre), float(fitted.error)
-        smallest = float(stats.t.isf(alpha / 2, fitted.df) * error)
+        reach = float(stats.t.isf(alpha / 2, fitted.df) * error)
+        smallest = reach if reach <= 1 else None
         # Without any difference there is no error to measure the margin by: nothing is shown.
         beyond = [stats.t.sf((margin + x) / error, fitted.df) if error else 1.0 for x in (-centre, centre)]
     equivalence = float(max(beyond)) if len(known) else 1.0
     return {
-        "test": {"name": name, "p_value": p_value, "p_adjusted": p_value, "smallest_change": min(smallest, 1.0)},
+        "test": {"name": name, "p_value": p_value, "p_adjusted": p_value, "smallest_change": smallest},
         "equivalence": {"margin": margin, "p_value": equivalence, "p_adjusted": equivalence},
     }
