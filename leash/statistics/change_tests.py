@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
-from leash.statistics.arrays import FloatArray, ObjectArray
+from leash.statistics.arrays import FloatArray, IntArray, ObjectArray
 from leash.statistics.counts import ROLES, Counts
 from leash.statistics.pass_at_k import SampleCounts
 from leash.statistics.testing import fisher_p_values
@@ -66,12 +66,13 @@ def stopped_p_values(has: SampleCounts, lacks: SampleCounts) -> FloatArray:
     x has the p-value x (1 - ln x). The least favourable m gives the p-value; doubling it makes it two-sided. A and B
     are log-concave in m, so their product has one maximum, found by a ternary search over log m.
     """
-    low, high = np.full(len(has.n), np.log(1e-12)), np.zeros(len(has.n))
+    low, high = np.full(len(has.n), np.log(1e-12)), np.full(len(has.n), np.log1p(-1e-12))
+    few_n, few_c = lacks.free
 
     def log_product(log_mass: FloatArray) -> FloatArray:
         mass = np.exp(log_mass)
-        few_n, few_c = lacks.free
-        return np.asarray(stats.binom.logsf(has.c - 1, has.n, mass) + stats.binom.logcdf(few_c, few_n, mass))
+        # As few hits as c are as many misses as n - c.
+        return log_prob_as_many(has.n, has.c, mass) + log_prob_as_many(few_n, few_n - few_c, 1 - mass)
 
     for _ in range(SEARCH_STEPS):
         first, second = low + (high - low) / 3, high - (high - low) / 3
@@ -79,3 +80,12 @@ def stopped_p_values(has: SampleCounts, lacks: SampleCounts) -> FloatArray:
         low, high = np.where(rising, first, low), np.where(rising, high, second)
     x = log_product((low + high) / 2)
     return np.asarray(np.minimum(2 * np.exp(x) * (1 - x), 1.0))
+
+
+def log_prob_as_many(n: IntArray, c: IntArray, mass: FloatArray) -> FloatArray:
+    """The log-probability of at least c hits in n. Where the tail is smaller than a double, its first term times a
+    geometric series, which is a close upper bound far beyond the mean."""
+    with np.errstate(divide="ignore"):
+        exact = stats.binom.logsf(c - 1, n, mass)
+        ratio = np.minimum((n - c) * mass / ((c + 1) * (1 - mass)), 0.999)
+        return np.asarray(np.where(np.isneginf(exact), stats.binom.logpmf(c, n, mass) - np.log1p(-ratio), exact))
