@@ -287,7 +287,7 @@ def test_early_stops_are_tested_too(chain: Params) -> None:
     assert [r["category"] for r in rows] == ["S", "E", "P", "S"]
     assert [r["p_value"] is None for r in rows] == [False, False, True, False]
     assert [r["tested_category"] for r in rows] == ["S", "E", "P", "undetermined"]
-    assert rows[0]["p_value"] == pytest.approx(stats.fisher_exact([[30, 34], [0, 64]]).pvalue)
+    assert rows[0]["p_value"] == pytest.approx(stats.fisher_exact(np.array([[30, 34], [0, 64]])).pvalue)
     # 40 hits in 40 samples against none in 64: more extreme than at the 64th sample, less than by Fisher's test.
     assert 1e-30 < rows[1]["p_value"] < 1e-15
     # A family of four: the preserved problem counts, too.

@@ -508,7 +508,7 @@ def test_above_epsilon_a_change_on_one_side_of_it_is_no_tested_change() -> None:
 def test_problems_that_sharpened_do_not_help_to_call_others_lost() -> None:
     """A thousand preserved problems with tiny p-values, and two that look lost with p = 0.03 by Fisher's test."""
     same = categories.categorize_problems(counts_of([(64, 20, 64, 60)] * 1000 + [(64, 6, 64, 0)] * 2), 0.95)
-    assert same.p_values[-1] == pytest.approx(stats.fisher_exact([[6, 58], [0, 64]]).pvalue)
+    assert same.p_values[-1] == pytest.approx(stats.fisher_exact(np.array([[6, 58], [0, 64]])).pvalue)
     assert same.p_values[-1] < 0.05
     assert same.count_tested(np.ones(1002, dtype=bool)) == {"P": 1000, "E": 0, "S": 0, "O": 0, "undetermined": 2}
     assert np.isnan(same.p_values[:1000]).all()
