@@ -370,7 +370,7 @@ def test_a_page_of_a_big_run_stays_small_and_says_what_it_carries(
     texts, problems = (int(x.replace(",", "")) for x in said)
     assert 100 < problems < 1000
     assert texts >= problems
-    assert "characters left out" in INDEX.read_text()
+    assert "characters omitted" in INDEX.read_text()
 
 
 @pytest.mark.usefixtures("undrawn")
