@@ -69,7 +69,7 @@ def analyze_counts(counts: Counts, settings: AnalysisSettings, tested: Mapping[s
         **{name: group.values["chosen"][name] for name in RATIO_NAMES},
         "any_hit": {"categories": category_counts(group, "any"), **group.values["any"]},
         "tested": dict(tested),
-        **net_change_tests(classify_counts(counts), settings.confidence, settings.margin),
+        **net_change_tests(classify_counts(counts), settings.margin),
         "noise": luck_p_values(counts),
         "noise_floor": estimate_noise_floor(group),
         **{name: group.values[name] for name in COPIED_AGGREGATES},

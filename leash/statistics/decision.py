@@ -18,6 +18,10 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from scipy import stats
+
+from leash.statistics.testing import mcnemar_p_value
+
 Outcome = Literal["more", "fewer", "equivalent", "undecided"]
 # The p-values of an analysis that several comparisons are corrected for, by their place in it.
 CORRECTED_P_VALUES = (("test", "p_value"), ("equivalence", "p_value"), ("noise", "gains_p"), ("noise", "losses_p"))
@@ -74,7 +78,21 @@ def correct_for_several(analyses: Sequence[MutableMapping[str, Any]]) -> None:
             analysis[group][key] = p_value
     for analysis in analyses:
         analysis["corrected_for"] = len(analyses)
+        analysis["test"]["smallest_change"] = smallest_change(analysis, (1 - analysis["confidence"]) / len(analyses))
         analysis["decision"] = decide(analysis).outcome
+
+
+def smallest_change(analysis: Mapping[str, Any], alpha: float) -> float | None:
+    """The smallest net change, as a share of the problems, that would have been significant at this level, had the
+    smaller of gains and losses been as it is. None if these are too few problems for any."""
+    test, problems = analysis["test"], analysis["problems"] - analysis["uncategorized"]
+    if test["name"] != "McNemar":
+        share = float(stats.t.isf(alpha / 2, test["df"]) * test["standard_error"])
+        return share if share <= 1 else None
+    fewer = more = min(analysis["categories"]["E"], analysis["categories"]["S"])
+    while mcnemar_p_value(fewer, more) >= alpha:
+        more += 1
+    return (more - fewer) / problems if fewer + more <= problems else None
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:

@@ -141,7 +141,10 @@ def analyze_quickly(counts: Counts, with_noise: bool = True) -> dict[str, Any]:
     has no influence."""
     shares = classify_counts(counts)
     analysis: dict[str, Any] = {
-        **net_change_tests(shares, CONFIDENCE, SETTINGS.margin),
+        **net_change_tests(shares, SETTINGS.margin),
+        "categories": dict(zip("PESO", shares.columns.sum(axis=0).round().astype(int).tolist(), strict=True)),
+        "problems": len(counts),
+        "uncategorized": 0,
         "confidence": CONFIDENCE,
         "NSCR": {"value": None, "low": None, "high": None},
         "noise": luck_p_values(counts) if with_noise else {"gains_p": None, "losses_p": None},

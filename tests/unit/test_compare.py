@@ -170,7 +170,7 @@ def test_unequal_numbers_of_samples_are_rarely_called_a_change() -> None:
             ]
         )
         shares = classify_counts(Counts.from_table(rows))
-        called += net_change_tests(shares, 0.95, 0.02)["test"]["p_value"] < 0.05
+        called += net_change_tests(shares, 0.02)["test"]["p_value"] < 0.05
     assert called <= stats.binom.isf(0.001, 300, 0.05)
 
 

@@ -23,13 +23,12 @@ from leash.statistics.change_tests import change_p_values
 from leash.statistics.contributions import G_PASS_TAUS, g_pass_at_k
 from leash.statistics.counts import Counts
 from leash.statistics.crossing import crossing_k
-from leash.statistics.decision import holm
+from leash.statistics.decision import holm, smallest_change
 from leash.statistics.intervals import clopper_pearson, wilson_interval
 from leash.statistics.luck import luck_p_values, poisson_binomial_tail
-from leash.statistics.net_change import net_change_tests
 from leash.statistics.noise import split_half_categories
 from leash.statistics.odds_ratio import ContingencyTables, fit_tilt
-from leash.statistics.paired import paired_t, smallest_significant_change, tango_interval, tango_score
+from leash.statistics.paired import paired_t, tango_interval, tango_score
 from leash.statistics.pass_at_k import SampleCounts, hit_probability
 from leash.statistics.ratios import compute_ratios
 from leash.statistics.resampling import bootstrap_interval, draw_weights
@@ -553,11 +552,13 @@ def test_a_t_test_over_problems_is_scipys_with_two_half_pseudo_problems() -> Non
 
 
 def test_the_smallest_change_is_the_first_that_mcnemar_calls_one() -> None:
+    def smallest(gained: int, lost: int, problems: int, alpha: float = 0.05) -> float | None:
+        counted = {"categories": {"E": gained, "S": lost}, "problems": problems, "uncategorized": 0}
+        return smallest_change({**counted, "test": {"name": "McNemar"}}, alpha)
+
     for gained, lost in product(range(6), repeat=2):
-        more = smallest_significant_change(gained, lost, 0.05)
-        fewer = min(gained, lost)
+        more, fewer = round((smallest(gained, lost, 1000) or 0) * 1000), min(gained, lost)
         assert testing.mcnemar_p_value(fewer, fewer + more) < 0.05 <= testing.mcnemar_p_value(fewer, fewer + more - 1)
-    five = net_change_tests(categories.classify_counts(counts_of([(8, 3, 8, 0)] * 5)), 0.95, 0.02)
-    assert five["test"]["smallest_change"] is None  # five losses of five have p = 0.0625
-    six = net_change_tests(categories.classify_counts(counts_of([(8, 3, 8, 3)] * 6)), 0.95, 0.02)
-    assert six["test"]["smallest_change"] == 1
+    assert smallest(0, 5, 5) is None  # five losses of five have p = 0.0625
+    assert smallest(0, 0, 6) == 1
+    assert smallest(0, 0, 8, alpha=0.05 / 4) == 1  # eight of eight: p = 0.008; seven would do for three comparisons
