@@ -33,7 +33,7 @@ PAIRED_SCHEMA = pa.schema(
         "second": pa.string(),
         "k": pa.int64(),
         **dict.fromkeys(("both", "second_only", "first_only", "neither"), pa.int64()),
-        # The exact McNemar p-value for first_only == second_only.
+        # The exact McNemar p-value for first_only == second_only, corrected for all rows by Holm's method.
         "p_value": pa.float64(),
         **{f"pass@{k}_difference{end}": pa.float64() for k in "1k" for end in ESTIMATE_SUFFIXES},
     }

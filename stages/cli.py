@@ -341,12 +341,26 @@ def grade(file: str, grader: str, timeout: int) -> None:
 @click.argument("counts", type=FILE_TYPE, metavar="COUNTS")
 @click.option("--k", type=click.IntRange(min=1), help="Compare at K samples (default: the most that both have).")
 @click.option("--epsilon", metavar="E|auto", help="Support means a mass above this (0: at least one hit).")
-@click.option("--confidence", type=click.FloatRange(0, 1, True, True), default=0.95, show_default=True)
+@click.option("--confidence", type=click.FloatRange(0.5, 1, True, True), default=0.95, show_default=True)
+@click.option(
+    "--margin",
+    type=click.FloatRange(0, 1, True, True),
+    default=0.02,
+    show_default=True,
+    help="A net change below this share of the problems is irrelevant.",
+)
 @click.option("--resamples", type=click.IntRange(min=10), default=1000, show_default=True, help="Bootstrap resamples.")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; docs/compare.md explains the keys.")
 def compare(
-    counts: Path, k: int | None, epsilon: str | None, confidence: float, resamples: int, seed: int, as_json: bool
+    counts: Path,
+    k: int | None,
+    epsilon: str | None,
+    confidence: float,
+    margin: float,
+    resamples: int,
+    seed: int,
+    as_json: bool,
 ) -> None:
     """Compare two models from a table of counts.
 
@@ -359,7 +373,8 @@ def compare(
     from leash.report.compare_text import format_comparison
     from leash.statistics.resampling import AnalysisSettings
 
-    analysis = compare_counts(counts, AnalysisSettings(k, parse_epsilon(epsilon), confidence, resamples, seed))
+    settings = AnalysisSettings(k, parse_epsilon(epsilon), confidence, resamples, seed, margin)
+    analysis = compare_counts(counts, settings)
     click.echo(json.dumps(analysis, indent=1, allow_nan=False) if as_json else format_comparison(analysis))
 
 

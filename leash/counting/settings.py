@@ -7,6 +7,8 @@ from leash.statistics.resampling import AnalysisSettings
 
 
 def settings_of(params: Params) -> AnalysisSettings:
-    """Confidence, resamples and seed; k and epsilon are columns of the tables."""
+    """Confidence, margin, resamples and seed; k and epsilon are columns of the tables."""
     group = params.categorize
-    return AnalysisSettings(confidence=group.confidence, resamples=group.bootstrap, seed=group.seed)
+    return AnalysisSettings(
+        confidence=group.confidence, resamples=group.bootstrap, seed=group.seed, margin=group.margin
+    )

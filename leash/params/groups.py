@@ -242,11 +242,13 @@ class Verify(Group):
 
 
 class Categorize(Group):
-    """`k`: use the first k samples. `units`: what to count. Intervals use `bootstrap` resamples with `seed`."""
+    """`k`: use the first k samples. `units`: what to count. A net change below `margin`, a share of the problems, is
+    irrelevant. Intervals use `bootstrap` resamples with `seed`."""
 
     k: Positive | Literal["all"] = "all"
     epsilon: Share | Literal["auto"] = 0.0
-    confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
+    margin: Annotated[float, Field(gt=0, lt=1)] = 0.02
     units: list[Literal["problem", "answer", "completion"]] = ["problem", "answer"]
     # The limit stops runs that take hours: more resamples no longer change an interval.
     bootstrap: Annotated[int, Field(gt=0, le=100_000)] = 1000

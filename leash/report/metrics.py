@@ -18,7 +18,6 @@ from leash.formatting import format_text_table, format_value
 from leash.params.groups import Params
 from leash.report.narrative import SUMMARY_RATIOS
 from leash.report.results import Results, matching_rows
-from leash.statistics.decision import decide
 from leash.statistics.ratios import RATIO_NAMES
 from leash.tables import FLOAT64, INT32, STRING, DamagedTableError
 
@@ -71,7 +70,9 @@ def metrics_by_pair(params: Params, results: Results) -> dict[str, Any]:
                 ending.status: {name: value for name, value in asdict(ending).items() if name != "status"}
                 for ending in results.endings[pair]
             },
-            "decision": decide(analysis).outcome if analysis else "undecided",
+            "decision": analysis["decision"] if analysis else "undecided",
+            "decision_k": analysis["decision_k"] if analysis else None,
+            "corrected_for": analysis["corrected_for"] if analysis else None,
             "verdict": results.verdicts[pair],
         }
     return {pair: round_floats(metrics[pair]) for pair in params.run.pairs}
@@ -89,7 +90,9 @@ def uncertainty_metrics(analysis: Analysis) -> dict[str, Any]:
     return {
         "intervals": {name: {end: analysis[name][end] for end in ("low", "high")} for name in RATIO_NAMES},
         "tested": {name: analysis["tested"][name] for name in ("E", "S")},
-        "mcnemar_p": analysis["mcnemar"]["p_value"],
+        "test": dict(analysis["test"]),
+        "equivalence": dict(analysis["equivalence"]),
+        "noise": dict(analysis["noise"]),
         "half": {
             "k": max(floor["k"]) if isinstance(floor["k"], list) else floor["k"],
             **{name: {which: floor[which][name]["value"] for which in ("pair", "base")} for name in SUMMARY_RATIOS},

@@ -32,6 +32,7 @@ Row = Mapping[str, Any]
 MAX_HIDDEN_MASS = 0.1
 MAX_NAMED_PROBLEMS = 8
 SUMMARY_RATIOS = ("SRR", "NDR", "NSCR")
+TEST_NAMES = {"McNemar": "the exact McNemar test", "paired t": "the paired t test over problems"}
 ENDING_PHRASES = {"no_answer": "gave no answer in", "truncated": "was cut off in"}
 CATEGORY_PHRASES = {"S": "that only {base} solves", "O": "that neither solves", "E": "that only {rlvr} solves"}
 DIVERGENCE_PHRASES = {
@@ -84,40 +85,67 @@ def headline_sentence(analysis: Analysis, base: str, trained: str) -> str:
 
     if is_reach_measurable(k, analysis["confidence"]):
         verb, verbs, within = "reach", "reaches", ""
-        change = f"{_count_or_none(gained)} became reachable and {_count_or_none(lost)} {_was_or_were(lost)} lost"
+        change = (
+            f"{_count_or_none(gained)} {_is_or_are(gained)} newly reached and {_count_or_none(lost)} "
+            f"{_is_or_are(lost)} no longer seen"
+        )
     else:
         each = "one sample each" if k == 1 else f"{format_number(k)} samples each"
         verb, verbs, within = "solve", "solves", f" in {each}"
         change = (
-            f"{_count_or_none(gained)} {_was_or_were(gained)} solved by {trained} alone and "
+            f"{_count_or_none(gained)} {_is_or_are(gained)} solved by {trained} alone and "
             f"{_count_or_none(lost)} by {base} alone"
         )
     of_problems = pluralize(problems, "problem")
     if not gained + lost + kept:
         return f"Neither {trained} nor {base} {verbs} any of {of_problems}{within} ({setting})."
-    if not gained + lost:
+    decision = decide(analysis)
+    if not gained + lost and decision.outcome == "undecided":
         return (
             f"{trained} and {base} {verb} the same {_count_or_none(kept)} of {of_problems}{within}: {change} "
             f"({setting}); the net may be anything from {_percent_range(net)}."
         )
 
-    decision = decide(analysis)
-    claim = f"{trained} {verbs} {decision.outcome} problems than {base}{within}"
-    if decision.outcome == "undecided":
-        claim = f"The data can't tell whether {trained} {verbs} more problems than {base}{within}"
     percent = f"{analysis['confidence'] * 100:g}%"
+    claim, limit = _claim_and_limit(analysis, decision.outcome, base, trained, verbs, within)
     interval = "its interval is unknown" if net["low"] is None else f"{percent}: {_percent_range(net)}"
     # If only one of the two criteria is met, say which: the reader may know only one of them.
     disagreement = ""
-    p_value = f"p = {decision.p_value:.3g}"
+    test, several = TEST_NAMES[analysis["test"]["name"]], analysis["corrected_for"]
+    p_value = f"p = {decision.p_value:.3g}" + (f" after correcting for {several} comparisons" if several > 1 else "")
     if decision.interval_excludes_zero and not decision.test_rejects:
-        disagreement = f"; the interval excludes 0, but the exact McNemar test does not agree ({p_value})"
+        disagreement = f"; the interval excludes 0, but {test} does not agree ({p_value})"
     elif decision.test_rejects and not decision.interval_excludes_zero and net["low"] is not None:
-        disagreement = f"; the exact McNemar test sees a change ({p_value}), but the interval includes 0"
+        disagreement = f"; {test} sees a change ({p_value}), but the interval includes 0"
+    if disagreement and decision.outcome == "undecided":
+        limit = ""  # one reason is enough for a sentence
     return (
         f"{claim}: of {problems:,}, {change} ({setting}), net {format_signed_percent(net['value'])} of those either "
-        f"{verbs} ({interval}){disagreement}."
+        f"{verbs} ({interval}){disagreement}{limit}."
     )
+
+
+def _claim_and_limit(
+    analysis: Analysis, outcome: str, base: str, trained: str, verbs: str, within: str
+) -> tuple[str, str]:
+    """What is decided, and how large a change may hide behind "can't tell" or "as many"."""
+    if outcome == "undecided":
+        claim = f"The data can't tell whether {trained} {verbs} more problems than {base}{within}"
+        smallest = analysis["test"]["smallest_change"]
+        if smallest is None:
+            return claim, "; no net change could have shown"
+        return claim, f"; a net change of {smallest:.1%} of the problems would have shown"
+    if outcome == "equivalent":
+        claim = (
+            f"{trained} {verbs} as many problems as {base}{within}, give or take "
+            f"{analysis['equivalence']['margin'] * 100:g}% of them"
+        )
+        retained = analysis["SRR"]["low"]
+        if retained is None:
+            return claim, ""
+        percent = f"{analysis['confidence'] * 100:g}%"
+        return claim, f"; at most {1 - retained:.1%} of what {base} {verbs} is no longer seen ({percent})"
+    return f"{trained} {verbs} {outcome} problems than {base}{within}", ""
 
 
 def ending_sentence(analysis: Analysis, endings: Sequence[EndingComparison], base: str, trained: str) -> str:
@@ -136,8 +164,9 @@ def ending_sentence(analysis: Analysis, endings: Sequence[EndingComparison], bas
 
 
 def noise_sentence(analysis: Analysis, base: str) -> str:
-    """Which of gains and losses exceed the noise floor. The floor is known at half of the samples only."""
-    floor = analysis["noise_floor"]
+    """Which of gains and losses are more than luck explains, by the exact test at all samples, beside the noise floor,
+    which is known at half of the samples only."""
+    floor, noise = analysis["noise_floor"], analysis["noise"]
     kinds: tuple[tuple[Literal["gains", "losses"], str], ...] = (("gains", "E"), ("losses", "S"))
     present = [what for what, category in kinds if analysis["categories"][category]]
     if not present:
@@ -147,15 +176,19 @@ def noise_sentence(analysis: Analysis, base: str) -> str:
             "One sample per problem gives no noise floor: it cannot show how much of this is luck, nor what either "
             "model solves in more samples."
         )
-    if not has_comparable_floor(floor):
+    if noise["gains_p"] is None:
         return f"The data can't tell how many {join_names(present)} luck alone would give: sampling stopped early."
-    beyond = [what for what in present if is_beyond_noise(analysis, what)]
-    unclear = [what for what in present if what not in beyond]
+    p_values = {what: noise[f"{what}_p_adjusted"] for what in present}
+    shown = {what: f"{what} (p {'< 0.001' if p < 0.001 else f'= {p:.2g}'})" for what, p in p_values.items()}
+    beyond = [shown[what] for what in present if is_beyond_noise(analysis, what)]
+    unclear = [shown[what] for what in present if not is_beyond_noise(analysis, what)]
     if not beyond:
-        claim = f"The data can't tell whether the {join_names(unclear)} are more than noise"
+        claim = f"Luck alone may explain the {join_names(unclear)}"
     else:
         claim = f"The {join_names(beyond)} are more than noise"
-        claim += f"; the data can't tell whether the {join_names(unclear)} are" if unclear else ""
+        claim += f"; luck alone may explain the {join_names(unclear)}" if unclear else ""
+    if not has_comparable_floor(floor):
+        return f"{claim}."
     return (
         f"{claim}: with {format_number(floor['k'])} samples, E is {floor['pair']['E']:.1f} and S is "
         f"{floor['pair']['S']:.1f}, where {base} against itself gives {floor['base']['E']:.1f} for each."
@@ -188,6 +221,10 @@ def _count_or_none(number: float) -> str:
     return format_count(number) if number else "none"
 
 
+def _is_or_are(number: float) -> str:
+    return "is" if number in (0, 1) else "are"
+
+
 def _was_or_were(number: float) -> str:
     return "was" if number in (0, 1) else "were"
 
@@ -208,8 +245,12 @@ def uncertainty_sentences(analysis: Analysis) -> list[str]:
         if analysis[name]["low"] is not None
     ]
     if ranges:
-        p_value = format_value(analysis["mcnemar"]["p_value"])
-        sentences.append(f"Intervals over problems: {', '.join(ranges)}. McNemar test of E against S: p = {p_value}.")
+        test, several = analysis["test"], analysis["corrected_for"]
+        corrected = f", corrected for {several} comparisons" if several > 1 else ""
+        sentences.append(
+            f"Intervals over problems: {', '.join(ranges)}. {test['name']} test of E against S: "
+            f"p = {format_value(test['p_adjusted'])}{corrected}."
+        )
     floor = analysis["noise_floor"]
     beside = []
     for name in SUMMARY_RATIOS:
@@ -265,7 +306,7 @@ def named_problem_sentences(analysis: Analysis) -> list[str]:
         return []
     lists = {
         "Gained more than one uniform sharpening gives": tilt["above"],
-        "Gained less than it, or lost": tilt["below"],
+        "Gained less than it, or fell": tilt["below"],
         "Hits of the base that guessing explains": guessing["base"]["not_above"],
         "Hits of the trained model that guessing explains": guessing["rlvr"]["not_above"],
     }
@@ -299,7 +340,7 @@ def expected_counts_sentence(analysis: Analysis) -> str:
         return ""
     return (
         "Some problems have more than k samples, and counts don't tell which came first: P, E, S and O are those "
-        "expected at k; Fisher's tests and the sharpening are of all samples."
+        "expected at k; the tests of single problems and the sharpening are of all samples."
     )
 
 

@@ -9,16 +9,22 @@ FLOOR_NOTE = (
     "The floor is the value you would see if you compared the base with itself, at half of its samples; the pair's "
     "value at as many samples is beside it."
 )
+P_VALUE_NOTE = (
+    "p is for as many gained as lost, corrected for the comparisons of the same kind: all pairs, or all pairs on all "
+    "domains or data sets."
+)
 PAPER_NOTE = "If the models and the problems are the paper's, its row is below ours."
 TABLE_CAPTIONS: dict[str, tuple[str, str]] = {  # title, note
     "by_domain": (
         "What became of the problems, by domain",
         "One row per pair on all problems, and per domain if there are several. "
-        f"{FLOOR_NOTE} Tested: E and S that Fisher's test confirms. {PAPER_NOTE}",
+        f"{FLOOR_NOTE} {P_VALUE_NOTE} Tested: E and S that an exact test of the problem confirms, corrected for all "
+        f"problems of the pair. {PAPER_NOTE}",
     ),
     "by_dataset": (
         "What became of the problems, by data set",
-        f"One row per pair and data set, with pass@1 and pass@k of both models. {FLOOR_NOTE} {PAPER_NOTE}",
+        f"One row per pair and data set, with pass@1 and pass@k of both models. {FLOOR_NOTE} {P_VALUE_NOTE} "
+        f"{PAPER_NOTE}",
     ),
     "pass_at_k": (
         "pass@k",
@@ -27,7 +33,7 @@ TABLE_CAPTIONS: dict[str, tuple[str, str]] = {  # title, note
     ),
     "statuses_by_category": (
         "How completions ended, by category",
-        "One row per model of a pair and category. A problem whose completions were cut off may not be lost.",
+        "One row per model of a pair and category. A model that was cut off may solve a problem with more tokens.",
     ),
     "statuses": (
         "How completions ended",
@@ -52,8 +58,8 @@ TABLE_CAPTIONS: dict[str, tuple[str, str]] = {  # title, note
     ),
     "paired": (
         "Trained models of one base against each other",
-        "One row per two trained models on the same problems: what both solve, or only one. p is McNemar's, for equal "
-        "numbers of problems that only the first and only the second model solves.",
+        "One row per two trained models on the same problems: what both solve, or only one. p is for equal numbers "
+        "of problems that only the first and only the second model solves, corrected for the number of rows.",
     ),
     "trajectory": (
         "Along the training",

@@ -106,7 +106,7 @@ def _own_rows(analysis: Analysis, tested: Row) -> list[Row]:
     common |= {"problems": analysis["problems"], "short": analysis["uncategorized"]}
     epsilon = _range_columns("epsilon", analysis["epsilon"])
     chosen = {**common, **epsilon, **analysis["categories"], **cross_pair.ratio_floor_columns(analysis)}
-    rows = [{**chosen, "p_value": analysis["mcnemar"]["p_value"], **tested}]
+    rows = [{**chosen, "p_value": analysis["test"]["p_adjusted"], **tested}]
     if epsilon["epsilon_most"]:
         any_hit = analysis["any_hit"]
         ratios = cross_pair.estimate_columns({name: any_hit[name] for name in RATIO_NAMES})

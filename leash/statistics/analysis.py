@@ -17,7 +17,7 @@ import numpy as np
 
 from leash.statistics import extrapolation
 from leash.statistics.arrays import FloatArray, IntArray
-from leash.statistics.bootstrap import JsonDict, ProblemGroup, describe_categories
+from leash.statistics.bootstrap import JsonDict, ProblemGroup
 from leash.statistics.categories import (
     categorize_problems,
     classify_counts,
@@ -26,14 +26,16 @@ from leash.statistics.categories import (
     support_probability,
 )
 from leash.statistics.counts import Counts
-from leash.statistics.decision import decide
+from leash.statistics.decision import correct_for_several
+from leash.statistics.luck import luck_p_values
+from leash.statistics.net_change import net_change_tests
 from leash.statistics.noise import split_half_categories
 from leash.statistics.odds_ratio import fit_tilt
 from leash.statistics.pass_at_k import hit_probability
-from leash.statistics.ratios import RATIO_NAMES, compute_ratios
-from leash.statistics.resampling import AnalysisSettings, BootstrapWeights, bootstrap_interval
+from leash.statistics.ratios import RATIO_NAMES
+from leash.statistics.resampling import AnalysisSettings, bootstrap_interval
 from leash.statistics.support import detectable_mass, hits_above
-from leash.statistics.testing import benjamini_hochberg, mcnemar_p_value
+from leash.statistics.testing import benjamini_hochberg
 
 EPSILON_GRID = (0.0, *(digit * 10.0**power for power in range(-4, 0) for digit in (1, 2, 5)), 0.75, 0.9, 1.0)
 
@@ -67,8 +69,8 @@ def analyze_counts(counts: Counts, settings: AnalysisSettings, tested: Mapping[s
         **{name: group.values["chosen"][name] for name in RATIO_NAMES},
         "any_hit": {"categories": category_counts(group, "any"), **group.values["any"]},
         "tested": dict(tested),
-        # The test uses E and S at k, as the ratios do: the expected numbers if there are more samples than k.
-        "mcnemar": {**{x: categories[x] for x in "ES"}, "p_value": mcnemar_p_value(categories["E"], categories["S"])},
+        **net_change_tests(classify_counts(counts), settings.margin),
+        "noise": luck_p_values(counts),
         "noise_floor": estimate_noise_floor(group),
         **{name: group.values[name] for name in COPIED_AGGREGATES},
         # The paper's plain hit rate of the first k samples: unknown if there are more, since counts hide their order.
@@ -78,19 +80,14 @@ def analyze_counts(counts: Counts, settings: AnalysisSettings, tested: Mapping[s
         "extrapolation": extrapolate_pass_at_k(group),
     }
     result = dict(to_jsonable(analysis))
-    return {**result, "decision": decide(result).outcome}
-
-
-def decide_on_counts(counts: Counts, weights: BootstrapWeights, confidence: float) -> JsonDict:
-    """The categories, ratios, McNemar's test and decision of `analyze_counts`, without the rest, for callers that
-    need them at many k and epsilons. `weights` are those of the settings for this number of problems."""
-    described = describe_categories(classify_counts(counts), weights, confidence)
-    categories = {name: described[name] for name in "PESO"}
-    if not has_more_than_k(counts).any():
-        categories = {name: round(value) for name, value in categories.items()}
-    p_value = mcnemar_p_value(categories["E"], categories["S"])
-    result = dict(to_jsonable({**described, **categories, "mcnemar": {"p_value": p_value}, "confidence": confidence}))
-    return {**result, "decision": decide(result).outcome}
+    test = result["test"]
+    # Exact McNemar needs whole numbers of gained and lost problems.
+    result["mcnemar"] = {x: categories[x] for x in "ES"} | {
+        "p_value": test["p_value"] if test["name"] == "McNemar" else None
+    }
+    result["decision_k"] = result["k"]
+    correct_for_several([result])
+    return result
 
 
 def with_k_and_epsilon(counts: Counts, settings: AnalysisSettings) -> Counts:
@@ -119,7 +116,7 @@ def category_counts(group: ProblemGroup, name: str) -> JsonDict:
 
 def estimate_noise_floor(group: ProblemGroup) -> JsonDict:
     """P, E, S, O and the ratios of each model against itself at half the samples, and of the pair at as many.
-    `excess` is the pair's ratios minus the base's floor. All values are None if no problem has two samples."""
+    All values are None if no problem has two samples."""
     counts = group.counts
     available = [np.where(m.early, counts.k, np.minimum(m.n, counts.k)) for m in group.models.values()]
     half = np.where(classify_counts(counts).known, np.minimum(*available) // 2, 0)
@@ -131,18 +128,7 @@ def estimate_noise_floor(group: ProblemGroup) -> JsonDict:
     described = {name: group.describe(shares) for name, shares in (*floors.items(), ("pair", pair))}
     if not half.any():
         described = {name: values | dict.fromkeys("PESO") for name, values in described.items()}
-    # Both ratios of a draw share its weights, so noise that the pair and the floor have in common cancels.
-    both = [shares.columns for shares in (pair, floors["base"])]
-    values = [compute_ratios(*columns.sum(axis=0)[:3]) for columns in both]
-    draws = [compute_ratios(*(group.weights.problems @ columns + group.weights.halves).T[:3]) for columns in both]
-    return {
-        "k": value_or_range(half[half > 0]) if half.any() else None,
-        **described,
-        "excess": {
-            name: group.estimate(values[0][name] - values[1][name], draws[0][name] - draws[1][name])
-            for name in RATIO_NAMES
-        },
-    }
+    return {"k": value_or_range(half[half > 0]) if half.any() else None, **described}
 
 
 def distinct_epsilons(k: int) -> list[float]:

@@ -23,6 +23,8 @@ from leash.statistics.contributions import (
 )
 from leash.statistics.counts import ROLES, Counts
 from leash.statistics.crossing import crossing_k
+from leash.statistics.intervals import wilson_interval
+from leash.statistics.paired import paired_t, tango_interval
 from leash.statistics.pass_at_k import SampleCounts
 from leash.statistics.ratios import RATIO_NAMES, compute_ratios
 from leash.statistics.resampling import (
@@ -35,6 +37,8 @@ from leash.statistics.resampling import (
 
 # The k at which the literature measures the sampling-efficiency gap.
 EFFICIENCY_GAP_K = 256
+# With fewer problems, the bootstrap with pseudo-problems covers better than Tango's interval (docs/statistics.md).
+MIN_TANGO_PROBLEMS = 60
 JsonDict = dict[str, Any]
 
 
@@ -51,7 +55,7 @@ class ProblemGroup:
         self.weights = settings.drawn(len(counts))
         own = [model_contributions(self.models[role], self.spec) for role in ROLES]
         columns = self.layout.of_pair(own[0], own[1])
-        self.sums = columns.sum(axis=0)
+        self.columns, self.sums = columns, columns.sum(axis=0)
         self.drawn = resample_sums(columns, self.weights, self.layout)
         self.drawn_again = self._resample_samples()
         self.values: JsonDict = estimate_aggregates(self)
@@ -103,10 +107,23 @@ def describe_categories(shares: CategoryShares, weights: BootstrapWeights, confi
     """P, E, S, O, and the ratios with their intervals over problems."""
     columns = shares.columns
     sums = columns.sum(axis=0)
-    drawn = weights.problems @ columns + weights.halves
+    drawn = weights.problems @ columns + weights.categories
     values, draws = compute_ratios(*sums[:3]), compute_ratios(*drawn.T[:3])
     ratios = {name: estimate(values[name], draws[name], confidence) for name in RATIO_NAMES}
-    return {**dict(zip("PESO", sums.tolist(), strict=True)), **ratios}
+    return {**dict(zip("PESO", sums.tolist(), strict=True)), **ratios, **wilson_ratios(columns, ratios, confidence)}
+
+
+def wilson_ratios(columns: FloatArray, ratios: Mapping[str, JsonDict], confidence: float) -> JsonDict:
+    """SRR and NDR with Wilson's intervals, if every problem is in one category; otherwise nothing."""
+    if not np.isin(columns, (0, 1)).all():
+        return {}
+    preserved, gained, lost, _ = columns.sum(axis=0).tolist()
+    replaced: JsonDict = {}
+    for name, count, total in (("SRR", preserved, preserved + lost), ("NDR", gained, preserved + gained)):
+        if total:
+            low, high = wilson_interval(total, count, confidence)
+            replaced[name] = {**ratios[name], "low": low, "high": high}
+    return replaced
 
 
 def budget_grid(reaches: IntArray) -> tuple[int, ...]:
@@ -118,7 +135,7 @@ def budget_grid(reaches: IntArray) -> tuple[int, ...]:
 def resample_sums(columns: FloatArray, drawn: BootstrapWeights, layout: ColumnLayout) -> FloatArray:
     """The columns' sums under random weights of the problems: a row per resample."""
     corners = drawn.quarters @ layout.corners
-    corners[:, layout.categories] = drawn.halves @ layout.corners[:, layout.categories]
+    corners[:, layout.categories] = drawn.categories @ layout.corners[:, layout.categories]
     # For few rows, threads of a linear algebra library wait for each other longer than they work: no `@`.
     few = len(drawn.problems) < 32
     summed = np.einsum("ri,ij->rj", drawn.problems, columns) if few else drawn.problems @ columns
@@ -132,6 +149,12 @@ def estimate_aggregates(group: ProblemGroup) -> JsonDict:
     again = None if group.drawn_again is None else compute_aggregates(group.drawn_again, group.weights.size, group)
     estimates = dict(_estimate_nested(group, values, draws, again))
     estimates["crossing"] = estimate_crossing(group, values, draws, again)
+    for name in ("chosen", "any"):
+        categories = group.columns[:, group.layout.pair[name]]
+        estimates[name] |= wilson_ratios(categories, estimates[name], group.settings.confidence)
+    for k, difference in estimates["difference"].items():
+        low, high = difference_interval(group, k)
+        difference |= {"low": low, "high": high}
     estimates["efficiency_gap"]["k"] = efficiency_gap_k(group.spec.budgets)
     return estimates
 
@@ -174,6 +197,30 @@ def compute_aggregates(sums: FloatArray, size: FloatArray, group: ProblemGroup) 
             for k, at_k in zip(ks, expected, strict=True)
         },
     }
+
+
+def difference_interval(group: ProblemGroup, k: int) -> tuple[float, float]:
+    """The interval over problems of the difference of pass@k, trained minus base; NaN if a problem lacks samples.
+
+    At the k of all samples every problem differs by 1, 0 or -1: Tango's interval or, for few problems, the bootstrap
+    with pseudo-problems. Below, Student's t with pseudo-problems as large as the largest difference.
+    """
+    confidence, at = group.settings.confidence, group.spec.budgets.index(k)
+    base, rlvr = (group.columns[:, group.layout.pair[f"pass_{role}"]][:, at] for role in ROLES)
+    differences = rlvr - base
+    if np.isnan(differences).any():
+        return np.nan, np.nan
+    if not np.isin(differences, (-1, 0, 1)).all():
+        low, high = paired_t(differences).interval(confidence)
+        return float(low), float(high)
+    if len(differences) >= MIN_TANGO_PROBLEMS:
+        gained, lost = int((differences > 0).sum()), int((differences < 0).sum())
+        return tango_interval(gained, lost, len(differences), confidence)
+    weights = group.weights
+    drawn = weights.problems @ differences + weights.categories @ np.array([0.0, 1.0, -1.0, 0.0])
+    size = weights.problems.sum(axis=1) + weights.categories.sum(axis=1)
+    ends = bootstrap_interval(np.asarray(differences.mean()), drawn / size, confidence)
+    return float(ends[0]), float(ends[1])
 
 
 def efficiency_gap_k(ks: Sequence[int]) -> int:

@@ -11,16 +11,18 @@ tests/functional/test_page_numbers.py compares the two.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from leash.statistics.arrays import BoolArray, FloatArray, IntArray, ObjectArray, is_none
+from leash.statistics.change_tests import change_p_values
 from leash.statistics.counts import ROLES, Counts
 from leash.statistics.intervals import curtailed_interval
 from leash.statistics.pass_at_k import SampleCounts, hit_probability
 from leash.statistics.support import hits_above
-from leash.statistics.testing import benjamini_hochberg, fisher_p_values
+from leash.statistics.testing import benjamini_hochberg
 
 
 @dataclass(frozen=True)
@@ -91,14 +93,22 @@ def classify_masses(mass_base: FloatArray, mass_rlvr: FloatArray, epsilon: Float
 
 
 def category_letters(counts: Counts, epsilon: FloatArray | None = None) -> ObjectArray:
-    """The category of each problem. With more than k samples it is the category of all of them, as Fisher's test is."""
+    """The category of each problem. With more than k samples it is that of all of them, if both models have as many;
+    None if one has more, since more samples find more."""
+    letters = _letters_of_all_samples(counts, epsilon)
+    letters[has_more_than_k(counts) & (counts.n_base != counts.n_rlvr)] = None
+    return letters
+
+
+def _letters_of_all_samples(counts: Counts, epsilon: FloatArray | None = None) -> ObjectArray:
     k = np.where(has_more_than_k(counts), np.maximum(counts.n_base, counts.n_rlvr), counts.k)
     return classify_counts(dataclasses.replace(counts, k=k), epsilon).letters
 
 
 @dataclass(frozen=True)
 class ProblemCategories:
-    """What is known about each problem: its categories, Fisher's test, and both masses with exact intervals."""
+    """What is known about each problem: its categories, the test of a change, and both masses with exact intervals.
+    The p-value is NaN for problems that do not look changed."""
 
     category: ObjectArray
     tested: ObjectArray
@@ -108,10 +118,8 @@ class ProblemCategories:
     bounds: dict[str, tuple[FloatArray, FloatArray]]
 
     def count_tested(self, mask: BoolArray) -> dict[str, int]:
-        """How many of these problems have each tested category. `untested`: E or S after an early stop."""
-        tested, category = self.tested[mask], self.category[mask]
-        counted = {name: int((tested == name).sum()) for name in ("P", "E", "S", "O", "undetermined")}
-        return {**counted, "untested": int((is_none(tested) & ~is_none(category)).sum())}
+        """How many of these problems have each tested category."""
+        return {name: int((self.tested[mask] == name).sum()) for name in ("P", "E", "S", "O", "undetermined")}
 
 
 def categorize_problems(counts: Counts, confidence: float, family: ObjectArray | None = None) -> ProblemCategories:
@@ -122,35 +130,40 @@ def categorize_problems(counts: Counts, confidence: float, family: ObjectArray |
     report, and the counts of data sets add up to that of the pair.
     """
     models = {role: counts.samples(role) for role in ROLES}
-    # Fisher's test is for numbers of samples that were fixed before sampling: not for early stops.
-    fixed = (counts.ended_base == "k") & (counts.ended_rlvr == "k")
-    p_values = np.full(len(counts), np.nan)
-    p_values[fixed] = fisher_p_values(
-        counts.n_base[fixed], counts.c_base[fixed], counts.n_rlvr[fixed], counts.c_rlvr[fixed]
-    )
+    looks = _letters_of_all_samples(counts)
+    changed = (looks == "E") | (looks == "S")
+    p_values = change_p_values(counts, looks)
+    # Every problem with a category is in the family, but only those that look changed can be called (Focused BH).
     q_values = benjamini_hochberg(p_values, np.full(len(counts), "", dtype=object) if family is None else family)
     bounds = {role: curtailed_interval(m.n, m.c, m.ended == "hit", confidence) for role, m in models.items()}
-    both_above = np.logical_and(*(bounds[role][0] > counts.epsilon for role in ROLES))
-    category = category_letters(counts)
+    # Each end of an interval at 90% is a bound at 95%.
+    one_sided = [curtailed_interval(m.n, m.c, m.ended == "hit", 2 * confidence - 1) for m in models.values()]
     return ProblemCategories(
-        category=category,
-        tested=tested_categories(category, q_values, both_above, 1 - confidence),
-        p_values=p_values,
-        q_values=q_values,
+        category=category_letters(counts),
+        tested=tested_categories(looks, q_values, one_sided, counts.epsilon, 1 - confidence),
+        p_values=np.where(changed, p_values, np.nan),
+        q_values=np.where(changed, q_values, np.nan),
         masses={role: model.mass for role, model in models.items()},
         bounds=bounds,
     )
 
 
-def tested_categories(category: ObjectArray, q_values: FloatArray, both_above: BoolArray, alpha: float) -> ObjectArray:
-    """E and S if Fisher's test finds a difference, P if both intervals lie above epsilon, O as it is; otherwise
-    "undetermined". None if there is no category, or if E or S was not tested."""
-    tested = np.full(category.shape, "undetermined", dtype=object)
-    changed = (category == "E") | (category == "S")
-    significant = changed & (q_values < alpha)
-    tested[significant] = category[significant]
-    tested[changed & np.isnan(q_values)] = None
-    tested[(category == "P") & both_above] = "P"
-    tested[category == "O"] = "O"
-    tested[is_none(category)] = None
+def tested_categories(
+    looks: ObjectArray,
+    q_values: FloatArray,
+    bounds: Sequence[tuple[FloatArray, FloatArray]],
+    epsilon: FloatArray,
+    alpha: float,
+) -> ObjectArray:
+    """The category that is proven: E and S if their test rejects, P if both masses surely exceed epsilon, O if surely
+    neither does. Otherwise "undetermined", as every O at epsilon = 0: no number of misses proves that a mass is 0. None
+    if there is no category."""
+    above = np.all([low > epsilon for low, _ in bounds], axis=0)
+    below = np.all([high <= epsilon for _, high in bounds], axis=0)
+    tested = np.full(looks.shape, "undetermined", dtype=object)
+    significant = ((looks == "E") | (looks == "S")) & (q_values < alpha)
+    tested[significant] = looks[significant]
+    tested[(looks == "P") & above] = "P"
+    tested[(looks == "O") & below] = "O"
+    tested[is_none(looks)] = None
     return tested

@@ -1,4 +1,4 @@
-"""Exact intervals of a mass, also after an early stop."""
+"""Intervals of a share: exact ones of a mass, also after an early stop, and Wilson's of a ratio of problems."""
 
 from __future__ import annotations
 
@@ -15,6 +15,13 @@ def clopper_pearson(n: IntArray, c: IntArray, confidence: float) -> tuple[FloatA
         low = np.where(c > 0, stats.beta.ppf(tail, c, n - c + 1), 0.0)
         high = np.where(c < n, stats.beta.ppf(1 - tail, c + 1, n - c), 1.0)
     return low, high
+
+
+def wilson_interval(n: float, c: float, confidence: float) -> tuple[float, float]:
+    """Wilson's interval of a share, from c of n problems. It covers 94% to 97% where the exact one covers up to 99%."""
+    z2 = float(stats.norm.isf((1 - confidence) / 2)) ** 2
+    centre, reach = (c + z2 / 2) / (n + z2), np.sqrt(z2 * (c * (n - c) / n + z2 / 4)) / (n + z2)
+    return max(float(centre - reach), 0.0), min(float(centre + reach), 1.0)
 
 
 def curtailed_interval(n: IntArray, c: IntArray, hit: BoolArray, confidence: float) -> tuple[FloatArray, FloatArray]:

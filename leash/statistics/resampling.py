@@ -1,14 +1,15 @@
 """Bootstrap over problems, and over problems and samples.
 
 Over problems: every problem gets a random exponential weight (the Bayesian bootstrap, which hardly differs from drawing
-problems with replacement). Four pseudo-problems, one in each of P, E, S and O, together weigh as much as Jeffreys'
-prior. They matter only if a count is near 0 or near all: there, resampling the observed problems would give an interval
-of zero width, as if 0 expansions in 30 problems proved that there are none. With them the intervals of SRR and NDR are
-Jeffreys'. The hits are themselves random, so these intervals include the luck of sampling.
+problems with replacement). Four pseudo-problems, one in each of P, E, S and O, weigh about as much as Jeffreys' prior.
+They matter only if a count is near 0 or near all: there, resampling the observed problems would give an interval of
+zero width, as if 0 expansions in 30 problems proved that there are none. The hits are themselves random, so these
+intervals include the luck of sampling.
 
 Over problems and samples: each problem's hits are drawn again, too, from a binomial at c/n. That counts the luck of
-sampling a second time: it is the wider interval of another run on other problems. A problem without a hit never gains
-one this way, and a problem with a single hit loses it in a third of the draws; the mean shift is subtracted.
+sampling a second time: it is the interval of another run on other problems, and usually the wider one. A problem
+without a hit never gains one this way, and a problem with a single hit loses it in a third of the draws; the mean shift
+is subtracted.
 """
 
 from __future__ import annotations
@@ -25,18 +26,22 @@ from leash.statistics.seeds import stream
 
 # Sets of hits to draw. More would hardly move a quantile, since each set meets several sets of weights.
 MAX_HIT_RESAMPLES = 200
+# The weight of the pseudo-problem in each of P, E, S and O. Jeffreys' ½ for E and S covers too little when few changed.
+CATEGORY_PRIOR = (0.5, 0.75, 0.75, 0.5)
 
 
 @dataclass(frozen=True)
 class AnalysisSettings:
     """The confidence of intervals, the number of resamples behind them, and their seed. `k` and `epsilon` override
-    those of the counts (default: None, no override)."""
+    those of the counts (default: None, no override). A net change below `margin`, a share of the problems, is
+    irrelevant."""
 
     k: int | None = None
     epsilon: float | Literal["auto"] | None = None
     confidence: float = 0.95
     resamples: int = 1000
     seed: int = 0
+    margin: float = 0.02
 
     def drawn(self, problems: int) -> BootstrapWeights:
         """Random weights for a number of problems: the same ones at every call."""
@@ -68,8 +73,8 @@ class BootstrapWeights:
     """Random weights, a row per resample: of the problems, and of the pseudo-problems in P, E, S and O."""
 
     problems: FloatArray
-    halves: FloatArray  # for shares of four categories: Jeffreys' prior of a multinomial
-    quarters: FloatArray  # for shares of one model: two of the four pseudo-problems, so again a half each way
+    categories: FloatArray  # for shares of four categories, by CATEGORY_PRIOR
+    quarters: FloatArray  # for shares of one model: two of the four pseudo-problems, so a half each way
 
     @property
     def size(self) -> FloatArray:
@@ -77,14 +82,14 @@ class BootstrapWeights:
         return np.asarray(self.problems.sum(axis=1) + self.quarters.sum(axis=1))
 
     def rows(self, which: slice) -> BootstrapWeights:
-        return BootstrapWeights(self.problems[which], self.halves[which], self.quarters[which])
+        return BootstrapWeights(self.problems[which], self.categories[which], self.quarters[which])
 
 
 def draw_weights(problems: int, resamples: int, seed: int) -> BootstrapWeights:
     drawn = stream("categorize", seed, "problems")
     return BootstrapWeights(
         drawn.standard_exponential((resamples, problems)),
-        drawn.standard_gamma(0.5, (resamples, 4)),
+        drawn.standard_gamma(CATEGORY_PRIOR, (resamples, 4)),
         drawn.standard_gamma(0.25, (resamples, 4)),
     )
 

@@ -62,11 +62,10 @@ def benjamini_hochberg(p_values: FloatArray, families: ObjectArray) -> FloatArra
     return q_values
 
 
-def mcnemar_p_value(expanded: float, shrunk: float) -> float:
+def mcnemar_p_value(expanded: int, shrunk: int) -> float:
     """The exact McNemar p-value for E == S: are as many problems gained as lost?
 
-    For whole numbers this is the two-sided binomial test, 2 P(X <= min(E, S)) with X ~ Binomial(E + S, 1/2). The
-    incomplete beta function extends it to the expected E and S at a k below the number of samples.
+    This is the two-sided binomial test, 2 P(X <= min(E, S)) with X ~ Binomial(E + S, 1/2).
     """
     if expanded + shrunk == 0:
         return 1.0

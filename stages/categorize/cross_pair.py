@@ -30,6 +30,7 @@ from leash.cross_pair import (
 from leash.params.groups import Params
 from leash.statistics.analysis import analyze_counts
 from leash.statistics.counts import ROLES, Counts
+from leash.statistics.decision import holm
 from stages.categorize.group_analysis import AnalysesByPair
 
 
@@ -60,6 +61,8 @@ def write_cross_pair_tables(params: Params, support: pa.Table, analyses: Analyse
         # The first model takes the role of the base: P, E, S, O are both, only the second, only the first, neither.
         categories = zip(("both", "second_only", "first_only", "neither"), analysis["categories"].values(), strict=True)
         differences = {"pass@1_difference": analysis["difference"][1], "pass@k_difference": analysis["difference"][k]}
-        values = {**dict(categories), "p_value": analysis["mcnemar"]["p_value"], **estimate_columns(differences)}
+        values = {**dict(categories), "p_value": analysis["test"]["p_value"], **estimate_columns(differences)}
         paired.append({"first": first, "second": second, "k": k, **values})
+    for row, p_value in zip(paired, holm([row["p_value"] for row in paired]), strict=True):
+        row["p_value"] = p_value
     tables.write(PAIRED_PATH, tables.table_from_rows(paired, PAIRED_SCHEMA), PAIRED_SCHEMA)

@@ -26,6 +26,7 @@ from leash.statistics.arrays import FloatArray, is_none
 from leash.statistics.bootstrap import budget_grid
 from leash.statistics.categories import categorize_problems
 from leash.statistics.counts import ROLES, Counts
+from leash.statistics.decision import correct_for_several
 from leash.statistics.resampling import AnalysisSettings, bootstrap_interval
 
 SQL_DIR = Path(__file__).parent
@@ -36,12 +37,26 @@ AnalysesByPair = Mapping[str, Mapping[str, Mapping[str, Any]]]
 
 
 def write_analyses(params: Params, support: pa.Table, majorities: MajorityCurves) -> AnalysesByPair:
-    analyses = {}
+    analyses: dict[str, dict[str, dict[str, Any]]] = {}
     for pair in params.run.pairs:
         rows = support.filter(pc.equal(support["pair"], pair))
         analyses[pair] = analyze_groups(rows, settings_of(params), params.models_of(pair), majorities)
-        atomic_io.write(tables.analysis_path(pair), json.dumps(analyses[pair], indent=1, allow_nan=False) + "\n")
+    correct_families(params, analyses)
+    for pair, groups in analyses.items():
+        atomic_io.write(tables.analysis_path(pair), json.dumps(groups, indent=1, allow_nan=False) + "\n")
     return analyses
+
+
+def correct_families(params: Params, analyses: Mapping[str, Mapping[str, dict[str, Any]]]) -> None:
+    """Correct the decisions for the comparisons that a reader sees together: all pairs of the run, and in the tables by
+    data set (or by domain) all pairs on all of them."""
+    families: dict[str, list[dict[str, Any]]] = {}
+    for groups in analyses.values():
+        for name, analysis in groups.items():
+            kind = "all" if name == "all" else "dataset" if name in params.run.datasets else "domain"
+            families.setdefault(kind, []).append(analysis)
+    for family in families.values():
+        correct_for_several(family)
 
 
 def analyze_groups(

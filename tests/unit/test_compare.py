@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from pathlib import Path
@@ -13,10 +14,12 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from click.testing import CliRunner
+from scipy import stats
 
 from leash.statistics.analysis import analyze_counts
-from leash.statistics.categories import categorize_problems
+from leash.statistics.categories import categorize_problems, classify_counts
 from leash.statistics.counts import Counts
+from leash.statistics.net_change import net_change_tests
 from leash.statistics.resampling import AnalysisSettings
 from stages.categorize import stage
 from stages.cli import main
@@ -110,8 +113,10 @@ def test_what_rlvr_does_is_told(tmp_path: Path) -> None:
     assert 1 < found["crossing"]["low"] <= found["crossing"]["value"] <= found["crossing"]["high"] < 256
     assert found["difference"]["1"]["low"] > 0 > found["difference"]["256"]["high"]
     assert found["mcnemar"]["p_value"] < 0.001
+    assert (found["decision"], found["decision_k"], found["corrected_for"]) == ("fewer", 256, 1)
     assert found["noise_floor"]["k"] == 128
-    assert found["noise_floor"]["excess"]["SRR"]["high"] < 0
+    assert found["noise_floor"]["pair"]["SRR"]["value"] < found["noise_floor"]["base"]["SRR"]["value"] - 0.05
+    assert found["noise"]["losses_p"] < 0.001 < 0.1 < found["noise"]["gains_p"]
     assert found["efficiency_gap"]["k"] == 256
     assert found["tilt"]["explained"] < 1
 
@@ -124,9 +129,69 @@ def test_a_model_against_itself_is_not_called_a_change(tmp_path: Path) -> None:
     assert found["categories"]["E"] > 5
     assert found["tested"]["E"] + found["tested"]["S"] == 0
     assert found["mcnemar"]["p_value"] > 0.05
-    excess = found["noise_floor"]["excess"]["NSCR"]
-    assert excess["low"] < 0 < excess["high"]
+    assert found["decision"] == "undecided"
+    floor = found["noise_floor"]
+    assert floor["pair"]["NSCR"]["low"] < 0 < floor["pair"]["NSCR"]["high"]
     assert found["tilt"]["explained"] is None
+
+
+def unequal(drawn: np.random.Generator) -> list[Row]:
+    """120 problems with equal masses: 1,024 samples of the base and 64 of the second model."""
+    p = drawn.beta(0.15, 2, 120)
+    pairs = zip(drawn.binomial(1024, p).tolist(), drawn.binomial(64, p).tolist(), strict=True)
+    return counts([(1024, a, 64, b) for a, b in pairs])
+
+
+@pytest.mark.parametrize("options", [(), ("--k", "16")])
+def test_more_samples_of_one_model_are_no_change(tmp_path: Path, options: tuple[str, ...]) -> None:
+    """1,024 samples of a model find more than 64 of the same model; at the k of both, it is no better or worse."""
+    drawn = np.random.default_rng(21)
+    for _ in range(4):
+        found = compared(written(tmp_path, unequal(drawn)), *options)
+        each = [tuple(row[f"mass_{role}"]["value"] > 0 for role in ("base", "rlvr")) for row in found["per_problem"]]
+        assert each.count((True, False)) > 5 * each.count((False, True))  # what McNemar's test must not count
+        assert found["decision"] in ("undecided", "equivalent")
+        assert found["test"]["name"] == "paired t"
+        assert found["mcnemar"]["p_value"] is None
+        assert found["decision_k"] == (16 if options else 64)
+        assert {row["category"] for row in found["per_problem"]} == {None}
+        assert found["tested"]["E"] + found["tested"]["S"] == 0
+
+
+def test_unequal_numbers_of_samples_are_rarely_called_a_change() -> None:
+    """In at most 5% of runs; McNemar's test at each model's own number of samples said "fewer" in 99.5%."""
+    drawn = np.random.default_rng(22)
+    called = 0
+    for _ in range(300):
+        rows = pa.Table.from_pylist(
+            [
+                {**row, "dataset": "d", "ended_base": "k", "ended_rlvr": "k", "k": 64, "epsilon": 0.0}
+                for row in unequal(drawn)
+            ]
+        )
+        shares = classify_counts(Counts.from_table(rows))
+        called += net_change_tests(shares, 0.02)["test"]["p_value"] < 0.05
+    assert called <= stats.binom.isf(0.001, 300, 0.05)
+
+
+def test_a_loss_is_found_with_unequal_numbers_of_samples(tmp_path: Path) -> None:
+    found = compared(written(tmp_path, counts([(1024, 200, 64, 20)] * 40 + [(1024, 300, 64, 0)] * 15)))
+    assert (found["decision"], found["test"]["name"]) == ("fewer", "paired t")
+    assert found["tested"]["S"] == 15
+    assert found["noise"]["losses_p"] < 1e-9
+
+
+def test_a_change_below_the_margin_is_called_no_change(tmp_path: Path) -> None:
+    path = written(tmp_path, counts([(64, 20, 64, 30)] * 300 + [(64, 9, 64, 0)]))
+    found = compared(path)
+    assert found["decision"] == "equivalent"
+    assert found["equivalence"]["margin"] == 0.02
+    assert found["equivalence"]["p_value"] < 0.05
+    said = CliRunner().invoke(main, ["compare", str(path)]).stdout.splitlines()[0]
+    assert "as many problems as the base, give or take 2% of them" in said
+    assert f"at most {1 - found['SRR']['low']:.1%} of what the base reaches is no longer seen (95%)" in said
+    few = compared(written(tmp_path, counts([(64, 20, 64, 30)] * 30)))
+    assert few["decision"] == "undecided"  # 30 problems without a change don't exclude 2%
 
 
 def test_a_planted_expansion_is_found(tmp_path: Path) -> None:
@@ -265,9 +330,31 @@ def test_adaptive_budgets_say_what_they_can() -> None:
     assert found["avg_at_n"]["base"]["value"] is None
     assert found["tilt"]["odds_ratio"] is None
     assert found["noise_floor"]["base"]["E"] is not None
+    assert found["noise"] == dict.fromkeys(("gains_p", "losses_p", "gains_p_adjusted", "losses_p_adjusted"))
     told = {row["epsilon"]: row["P"] for row in found["by_epsilon"]}
     assert told[0.0] == found["categories"]["P"]
     assert told[0.5] is None  # two hits of 64 don't tell
+
+
+def test_adaptive_budgets_have_tested_categories() -> None:
+    """20 problems of which one model stops at its second hit among the first samples and the other misses all 64."""
+    whole = early(rule=2)
+    size = len(whole)
+    lost, kept = np.arange(size) < 20, np.arange(size) >= 20
+    counts_ = dataclasses.replace(
+        whole,
+        n_base=np.where(lost, 3, 5),
+        c_base=np.full(size, 2),
+        ended_base=np.full(size, "hit", dtype=object),
+        n_rlvr=np.where(lost, 64, 5),
+        c_rlvr=np.where(lost, 0, 2),
+        ended_rlvr=np.where(lost, "k", "hit").astype(object),
+    )
+    found = categorize_problems(counts_, 0.95)
+    assert found.tested[lost].tolist() == ["S"] * 20
+    assert found.tested[kept].tolist() == ["P"] * 40
+    analysis = analyze_counts(counts_, AnalysisSettings(resamples=100))
+    assert analysis["tested"] == {"P": 40, "E": 0, "S": 20, "O": 0, "undetermined": 0}
 
 
 def test_extrapolation_comes_with_its_check_or_not_at_all() -> None:
@@ -297,7 +384,12 @@ def test_the_same_categories_as_the_stage() -> None:
     found = categorize_problems(Counts.from_table(table), 0.95)
     assert table["category"].to_pylist() == found.category.tolist()
     assert table["tested_category"].to_pylist() == found.tested.tolist()
-    assert table["q_value"].to_pylist() == pytest.approx(found.q_values.tolist())
+    changed = np.isin(found.category, ("E", "S"))
+    assert changed.sum() > 50
+    for name, values in (("p_value", found.p_values), ("q_value", found.q_values)):
+        column = np.array(table[name].to_pylist(), dtype=float)
+        assert column == pytest.approx(values, nan_ok=True)
+        assert (~np.isnan(column)).tolist() == changed.tolist()
     assert table["low_rlvr"].to_pylist() == pytest.approx(found.bounds["rlvr"][0].tolist())
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy import stats
 
 from leash import database, tables
 from leash.counting import metrics
@@ -275,8 +276,8 @@ def test_a_stop_that_could_change_a_category_is_refused(tmp_path: Path) -> None:
     assert int(detectable_mass(100, 0.95) * 100) == 2
 
 
-def test_tests_are_for_fixed_numbers_of_samples_only(chain: Params) -> None:
-    """Fisher's test where both models drew all k; no tested E or S elsewhere, and no count of them."""
+def test_early_stops_are_tested_too(chain: Params) -> None:
+    """Fisher's test where both models drew all k, one that holds for every stopping rule elsewhere; one family."""
     hits = [[True] * 30 + [False] * 34, [False] * 64, [True] * 40 + [False] * 24, [False] * 60 + [True] * 4]
     other = [[False] * 64, [True] * 64, [True] * 64, [False] * 64]
     given(hits, other)
@@ -284,8 +285,17 @@ def test_tests_are_for_fixed_numbers_of_samples_only(chain: Params) -> None:
     rows = support.to_pylist()
     assert [(r["ended_base"], r["ended_rlvr"]) for r in rows] == [("k", "k"), ("k", "hit"), ("hit", "hit"), ("k", "k")]
     assert [r["category"] for r in rows] == ["S", "E", "P", "S"]
-    assert [r["p_value"] is None for r in rows] == [False, True, True, False]
-    assert [r["tested_category"] for r in rows] == ["S", None, "P", "undetermined"]
-    assert rows[0]["q_value"] == pytest.approx(2 * rows[0]["p_value"])  # a family of two
+    assert [r["p_value"] is None for r in rows] == [False, False, True, False]
+    assert [r["tested_category"] for r in rows] == ["S", "E", "P", "undetermined"]
+    assert rows[0]["p_value"] == pytest.approx(stats.fisher_exact(np.array([[30, 34], [0, 64]])).pvalue)
+    # 40 hits in 40 samples against none in 64: more extreme than at the 64th sample, less than by Fisher's test.
+    assert 1e-30 < rows[1]["p_value"] < 1e-15
+    # A family of four: the preserved problem counts, too.
+    assert [r["q_value"] for r in rows] == [
+        pytest.approx(rows[0]["p_value"] * 4 / 2),
+        pytest.approx(rows[1]["p_value"] * 4),
+        None,
+        pytest.approx(rows[3]["p_value"] * 4 / 3),
+    ]
     overall = next(r for r in metrics.compute_metrics(support).to_pylist() if r["reading"] == "chosen")
-    assert (overall["E"], overall["E_tested"], overall["S"], overall["S_tested"]) == (1, None, 2, 1)
+    assert (overall["E"], overall["E_tested"], overall["S"], overall["S_tested"]) == (1, 1, 2, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -15,12 +16,12 @@ from leash.report.compare_text import format_comparison
 from leash.report.narrative import sharpening_sentence, uncertainty_sentences, verdict_sentences
 from leash.statistics.analysis import analyze_counts
 from leash.statistics.counts import Counts
-from leash.statistics.decision import decide, is_beyond_noise
+from leash.statistics.decision import correct_for_several, decide, is_beyond_noise
 from leash.statistics.endings import EndingComparison
 from leash.statistics.resampling import AnalysisSettings
 
 Four = tuple[int, int, int, int]  # samples and hits of the base, and of the trained model
-WORDS = 44  # of a first sentence
+WORDS = 47  # of a first sentence
 P, E, S, NEITHER = (64, 20, 64, 30), (64, 0, 64, 9), (64, 9, 64, 0), (64, 0, 64, 0)
 LUCKY_E, LUCKY_S = (64, 0, 64, 1), (64, 1, 64, 0)
 CANT_TELL = "The data can't tell whether tuned reaches more problems than base"
@@ -61,18 +62,18 @@ CASES: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
     "a gain": (
         {"rows": [P] * 30 + [E] * 12 + [NEITHER] * 10},
         [
-            r"^tuned reaches more problems than base: of 52, 12 became reachable and none was lost \(k = 64, ε = 0\)",
+            r"^tuned reaches more problems than base: of 52, 12 are newly reached and none is no longer seen \(k = ",
             r"net \+28\.6% of those either reaches \(95%: \+\d",
-            r"^The gains are more than noise: with 32 samples, E is 12\.0 and S is 0\.0, where base against itself ",
+            r"^The gains \(p < 0\.001\) are more than noise: with 32 samples, E is 12\.0 and S is 0\.0, where base ",
         ],
         ["losses", "can't tell"],
     ),
     "a loss": (
         {"rows": [P] * 30 + [S] * 12 + [NEITHER] * 10},
         [
-            r"^tuned reaches fewer problems than base: of 52, none became reachable and 12 were lost",
+            r"^tuned reaches fewer problems than base: of 52, none is newly reached and 12 are no longer seen",
             r"net −28\.6% of those either reaches \(95%: −\d",
-            r"^The losses are more than noise",
+            r"^The losses \(p < 0\.001\) are more than noise: ",
             r"^On the first try tuned is right more often \(pass@1 0\.213 → 0\.270\)\.$",
         ],
         ["gains ", "can't tell", "reaches more"],
@@ -80,37 +81,53 @@ CASES: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
     "real gains and losses that balance": (
         {"rows": [P] * 30 + [E] * 15 + [S] * 14},
         [
-            rf"^{CANT_TELL}: of 59, 15 became reachable and 14 were lost",
-            r"net \+1\.7% .*: −\d.* to \+\d",
-            r"^The gains and losses are more than noise",
+            rf"^{CANT_TELL}: of 59, 15 are newly reached and 14 are no longer seen",
+            r"net \+1\.7% .*: −\d.* to \+\d.*; a net change of 23\.7% of the problems would have shown\.$",
+            r"^The gains \(p < 0\.001\) and losses \(p < 0\.001\) are more than noise: ",
         ],
         ["reaches fewer"],
     ),
     "one hit more or less on a few problems": (
         {"rows": [P] * 30 + [LUCKY_E] * 3 + [LUCKY_S] * 3},
         [
-            rf"^{CANT_TELL}: of 36, 3 became reachable and 3 were lost",
+            rf"^{CANT_TELL}: of 36, 3 are newly reached and 3 are no longer seen",
             r"net 0% ",
-            r"^The data can't tell whether the gains and losses are more than noise: with 32 samples, E is 1",
+            r"^Luck alone may explain the gains \(p = 0\.66\) and losses \(p = 0\.66\): with 32 samples, E is 1",
             r"and S is 1\.5, where base against itself gives 1\.5 for each\.$",
         ],
-        ["are more than noise;"],
+        ["more than noise"],
     ),
     "true losses and lucky gains": (
         {"rows": [P] * 30 + [S] * 12 + [LUCKY_E, (64, 1, 64, 1), (64, 1, 64, 1)]},
         [
-            r"^tuned reaches fewer problems than base: of 45, 1 became reachable and 12 were lost",
-            r"^The losses are more than noise; the data can't tell whether the gains are: ",
+            r"^tuned reaches fewer problems than base: of 45, 1 is newly reached and 12 are no longer seen",
+            r"^The losses \(p < 0\.001\) are more than noise; luck alone may explain the gains \(p = 0\.72\): ",
         ],
         ["gains are more"],
     ),
     "no difference": (
         {"rows": [P] * 30 + [NEITHER] * 3},
         [
-            r"^tuned and base reach the same 30 of 33 problems: none became reachable and none was lost",
+            r"^tuned and base reach the same 30 of 33 problems: none is newly reached and none is no longer seen",
             r"the net may be anything from −\d.*% to \+\d.*%\.$",
         ],
         ["noise", "reaches more", "reaches fewer"],
+    ),
+    "one loss among hundreds": (
+        {"rows": [P] * 300 + [S]},
+        [
+            r"^tuned reaches as many problems as base, give or take 2% of them: of 301, none is newly reached and 1 ",
+            r"net −0\.3% .*; at most 1\.9% of what base reaches is no longer seen \(95%\)\.$",
+        ],
+        ["can't tell whether tuned reaches", "fewer"],
+    ),
+    "hundreds without a difference": (
+        {"rows": [P] * 300},
+        [
+            r"^tuned reaches as many problems as base, give or take 2% of them: of 300, none is newly reached ",
+            r"; at most 1\.3% of what base reaches is no longer seen \(95%\)\.$",
+        ],
+        ["noise", "fewer", "reaches more"],
     ),
     "nothing reachable": (
         {"rows": [NEITHER] * 3},
@@ -122,7 +139,10 @@ CASES: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
     ),
     "one problem, lost": (
         {"rows": [S]},
-        [rf"^{CANT_TELL}: of 1, none became reachable and 1 was lost", r"net −100\.0% .*−100\.0% to \+"],
+        [
+            rf"^{CANT_TELL}: of 1, none is newly reached and 1 is no longer seen",
+            r"net −100\.0% .*−100\.0% to \+.*; no net change could",
+        ],
         ["tuned reaches fewer"],
     ),
     "one problem, neither's": (
@@ -131,17 +151,17 @@ CASES: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
         ["problems"],
     ),
     "a handful, all lost": (
-        {"rows": [S] * 4},  # McNemar: p = 0.125
+        {"rows": [S] * 5},
         [
-            rf"^{CANT_TELL}: of 4, none became reachable and 4 were lost",
-            r"; the interval excludes 0, but the exact McNemar test does not agree \(p = 0\.125\)\.$",
+            rf"^{CANT_TELL}: of 5, none is newly reached and 5 are no longer seen",
+            r"; the interval excludes 0, but the exact McNemar test does not agree \(p = 0\.0625\)\.$",
         ],
         ["tuned reaches fewer"],
     ),
     "one sample each, a gain": (
         {"rows": [(1, 0, 1, 1)] * 14 + [(1, 1, 1, 0)] + [(1, 1, 1, 1)] * 5 + [(1, 0, 1, 0)] * 20, "k": [1]},
         [
-            r"^tuned solves more problems than base in one sample each: of 40, 14 were solved by tuned alone and 1 by "
+            r"^tuned solves more problems than base in one sample each: of 40, 14 are solved by tuned alone and 1 by "
             r"base alone \(k = 1, ε = 0\), net \+65\.0% of those either solves \(95%: \+",
             r"^One sample per problem gives no noise floor: it cannot show how much of this is luck, nor what either ",
             r"^pass@1 is 0\.150 for base and 0\.475 for tuned\.$",
@@ -151,19 +171,19 @@ CASES: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
     "one sample each, all of three": (
         {"rows": [(1, 1, 1, 0)] * 3, "k": [1]},
         [
-            r"^The data can't tell whether tuned solves more problems than base in one sample each: of 3, none was "
+            r"^The data can't tell whether tuned solves more problems than base in one sample each: of 3, none is "
             r"solved by tuned alone and 3 by base alone",
         ],
         ["reach", "lost", "right less often"],
     ),
     "one sample each, no difference": (
         {"rows": [(1, 1, 1, 1)] * 5 + [(1, 0, 1, 0)] * 3, "k": [1]},
-        [r"^tuned and base solve the same 5 of 8 problems in one sample each: none was solved by tuned alone"],
+        [r"^tuned and base solve the same 5 of 8 problems in one sample each: none is solved by tuned alone"],
         ["reach", "lost"],
     ),
     "few samples each": (
         {"rows": [(8, 0, 8, 3)] * 12 + [(8, 4, 8, 4)] * 10, "k": [8]},
-        [r"^tuned solves more problems than base in 8 samples each: of 22, 12 were solved by tuned alone and none by "],
+        [r"^tuned solves more problems than base in 8 samples each: of 22, 12 are solved by tuned alone and none by "],
         ["reach", "lost"],
     ),
     "an epsilon that no share exceeds": (
@@ -173,7 +193,7 @@ CASES: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
     ),
     "several k": (
         {"rows": [P, S, NEITHER, P] * 12, "k": [64, 64, 64, 64], "epsilon": 0.01},
-        [r"of 48, none became reachable and 12 were lost \(k = 64, ε = 0\.01\)"],
+        [r"of 48, none is newly reached and 12 are no longer seen \(k = 64, ε = 0\.01\)"],
         [],
     ),
     "k of several data sets": (
@@ -183,21 +203,21 @@ CASES: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
     ),
     "thousands": (
         {"rows": [P] * 2000 + [E] * 1100 + [NEITHER] * 300},
-        [r"of 3,400, 1,100 became reachable and none was lost"],
+        [r"of 3,400, 1,100 are newly reached and none is no longer seen"],
         [],
     ),
     "stops at the first hit": (
         {"rows": [(3, 1, 2, 1)] * 30 + [(9, 1, 64, 0)] * 12, "stop": 1},
         [
-            r"^tuned reaches fewer problems than base: of 42, none became reachable and 12 were lost",
-            r"noise: with 32 samples",
+            r"^tuned reaches fewer problems than base: of 42, none is newly reached and 12 are no longer seen",
+            r"^The data can't tell how many losses luck alone would give: sampling stopped early\.$",
         ],
-        [],
+        ["more than noise"],
     ),
     "stops at the third hit, above epsilon": (
         {"rows": [(9, 3, 8, 3)] * 30 + [(9, 3, 64, 0)] * 12, "stop": 3, "epsilon": 0.04},
         [
-            r"^tuned reaches fewer problems than base: of 42, none became reachable and 12 were lost",
+            r"^tuned reaches fewer problems than base: of 42, none is newly reached and 12 are no longer seen",
             r"^The data can't tell how many losses luck alone would give: sampling stopped early\.$",
         ],
         ["more than noise"],
@@ -255,22 +275,37 @@ def test_without_a_problem_there_is_no_result() -> None:
         (None, None, 0.01, False),
     ],
 )
-def test_more_or_fewer_needs_the_interval_and_mcnemar(
+def test_more_or_fewer_needs_the_interval_and_the_corrected_test(
     low: float | None, high: float | None, p_value: float, sure: bool
 ) -> None:
     changed = copy.deepcopy(analyze([P] * 30 + [S] * 12))
     changed["NSCR"] |= {"low": low, "high": high}
-    changed["mcnemar"]["p_value"] = p_value
+    changed["test"] |= {"p_value": 0.0001, "p_adjusted": p_value}
     assert (decide(changed).outcome != "undecided") is sure
     assert verdict_sentences(changed, "base", "tuned")[0].startswith("The data can't tell") is not sure
 
 
-@pytest.mark.parametrize(("low", "sure"), [(0.01, True), (0.0, False), (-0.01, False), (None, False)])
-def test_gains_and_losses_are_beyond_noise_if_their_whole_interval_is(low: float | None, sure: bool) -> None:
+@pytest.mark.parametrize(("p_value", "sure"), [(0.024, True), (0.0251, False), (0.04, False), (None, None)])
+def test_each_of_gains_and_losses_is_beyond_noise_at_half_the_error_rate(p_value: float | None, sure: bool) -> None:
     changed = copy.deepcopy(analyze([P] * 30 + [E] * 12 + [S] * 12))
-    excess = changed["noise_floor"]["excess"]
-    excess["NDR"]["low"], excess["SRR"]["high"] = low, None if low is None else -low
+    changed["noise"] |= {"gains_p_adjusted": p_value, "losses_p_adjusted": p_value}
     assert [is_beyond_noise(changed, what) for what in ("gains", "losses")] == [sure, sure]
+
+
+def test_two_hits_on_one_of_thirty_problems_are_not_called_more_than_noise() -> None:
+    """Had nothing changed, both hits would be the base's in a quarter of the runs."""
+    found = analyze([P] * 29 + [(64, 2, 64, 0)])
+    assert found["noise"]["losses_p"] == pytest.approx(math.comb(64, 2) / math.comb(128, 2))
+    assert is_beyond_noise(found, "losses") is False
+    assert "more than noise" not in " ".join(verdict_sentences(found, "base", "tuned"))
+
+
+def test_the_number_of_comparisons_is_stated_beside_a_corrected_p_value() -> None:
+    several = [analyze([P] * 30 + [S] * 12)] + [analyze([P] * 30 + [E, S]) for _ in range(3)]
+    correct_for_several(several)
+    several[0]["NSCR"] |= {"low": -0.3, "high": 0.01}
+    assert "p = 0.00195 after correcting for 4 comparisons" in verdict_sentences(several[0], "base", "tuned")[0]
+    assert uncertainty_sentences(several[0])[0].endswith("p = 0.002, corrected for 4 comparisons.")
 
 
 def test_a_test_that_disagrees_with_the_interval_is_named() -> None:

@@ -31,6 +31,14 @@ BAD: list[tuple[dict[str, dict[str, Any]], type[errors.ParamError], str, dict[st
         "categorize.epsilon",
         {"value": "'tiny'", "expected": "a valid number or 'auto'"},
     ),
+    (
+        {"categorize": {"confidence": 0.5}},
+        errors.BadValueError,
+        "categorize.confidence",
+        {"expected": "greater than 0.5"},
+    ),
+    ({"categorize": {"margin": 0}}, errors.BadValueError, "categorize.margin", {"expected": "greater than 0"}),
+    ({"categorize": {"margin": 1}}, errors.BadValueError, "categorize.margin", {"expected": "less than 1"}),
     ({"categorize": {"k": 17}}, errors.ConflictError, "categorize.k", {"value": 17, "limit": 16}),
     (
         {"sample": {"stop_after": 1}, "categorize": {"epsilon": 0.5}},

@@ -14,16 +14,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy import optimize, stats
 
 from leash.statistics import categories, extrapolation, testing
 from leash.statistics.arrays import FloatArray, IntArray
 from leash.statistics.categories import classify_support, support_probability
+from leash.statistics.change_tests import change_p_values
 from leash.statistics.contributions import G_PASS_TAUS, g_pass_at_k
+from leash.statistics.counts import Counts
 from leash.statistics.crossing import crossing_k
-from leash.statistics.intervals import clopper_pearson
+from leash.statistics.decision import holm, smallest_change
+from leash.statistics.intervals import clopper_pearson, wilson_interval
+from leash.statistics.luck import luck_p_values, poisson_binomial_tail
 from leash.statistics.noise import split_half_categories
 from leash.statistics.odds_ratio import ContingencyTables, fit_tilt
+from leash.statistics.paired import paired_t, tango_interval, tango_score
 from leash.statistics.pass_at_k import SampleCounts, hit_probability
 from leash.statistics.ratios import compute_ratios
 from leash.statistics.resampling import bootstrap_interval, draw_weights
@@ -235,11 +240,19 @@ def test_mcnemar_is_a_fair_coin(came: int, went: int) -> None:
 
 
 def test_tested_categories() -> None:
-    category = np.array(["E", "E", "S", "E", "P", "P", "O", None], dtype=object)
-    q = np.array([0.01, 0.2, 0.01, np.nan, 0.5, 0.5, 1, np.nan])
-    sure = np.array([False, False, False, False, True, False, False, False])
-    expected = ["E", "undetermined", "S", None, "P", "undetermined", "O", None]
-    assert categories.tested_categories(category, q, sure, 0.05).tolist() == expected
+    """E and S by their q-value, P and O by bounds of both masses: above 0.1, and at most 0.1."""
+    looks = np.array(["E", "E", "S", "P", "P", "P", "O", "O", "E", None], dtype=object)
+    q = np.array([0.01, 0.2, 0.01, np.nan, np.nan, np.nan, np.nan, np.nan, np.nan, np.nan])
+    base = (
+        np.array([0, 0, 0.3, 0.2, 0.2, 0.1, 0, 0, 0, 0.2]),
+        np.array([0.1, 0.1, 0.6, 0.9, 0.9, 0.9, 0.1, 0.1, 0.1, 0.9]),
+    )
+    rlvr = (
+        np.array([0.3, 0.1, 0, 0.2, 0.1, 0.2, 0, 0, 0.3, 0.2]),
+        np.array([0.9, 0.9, 0.1, 0.9, 0.9, 0.9, 0.1, 0.2, 0.9, 0.9]),
+    )
+    expected = ["E", "undetermined", "S", "P", *["undetermined"] * 2, "O", *["undetermined"] * 2, None]
+    assert categories.tested_categories(looks, q, [base, rlvr], np.full(10, 0.1), 0.05).tolist() == expected
 
 
 def test_ratios_of_nothing_are_none() -> None:
@@ -369,3 +382,183 @@ def test_the_same_seed_draws_the_same_weights() -> None:
 def test_an_interval_holds_its_value() -> None:
     low, high = bootstrap_interval(np.array(0.0), np.linspace(0.1, 0.9, 101), 0.8)
     assert (low, high) == pytest.approx((0.0, 0.82))
+
+
+def counts_of(four: ArrayLike, epsilon: float = 0.0, k: int | None = None) -> Counts:
+    """Counts of one data set, from rows of n and c of the base and of the trained model; all samples were drawn."""
+    n_base, c_base, n_rlvr, c_rlvr = np.asarray(four, dtype=np.int64).T
+    size = len(n_base)
+    ended = np.full(size, "k", dtype=object)
+    ks = np.minimum(n_base, n_rlvr) if k is None else np.full(size, k)
+    names = np.array([f"p{i}" for i in range(size)], dtype=object)
+    return Counts(
+        np.full(size, "d", dtype=object),
+        names,
+        n_base,
+        c_base,
+        n_rlvr,
+        c_rlvr,
+        ended,
+        ended,
+        ks,
+        np.full(size, epsilon),
+    )
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.3])
+def test_luck_is_the_share_of_all_ways_to_spread_the_hits(epsilon: float) -> None:
+    """Every way to choose which of both models' samples are hits, on each of three problems."""
+    four = [(4, 2, 3, 0), (3, 0, 4, 2), (3, 1, 3, 1)]
+    shapes = []
+    for n, c, m, d in four:
+        ways = [(sum(i < n for i in hits), sum(i >= n for i in hits)) for hits in combinations(range(n + m), c + d)]
+        shapes.append([(a / n > epsilon, b / m > epsilon) for a, b in ways])
+    seen = [(c / n > epsilon, d / m > epsilon) for n, c, m, d in four]
+    found = luck_p_values(counts_of(four, epsilon))
+    for name, shape in (("losses_p", (True, False)), ("gains_p", (False, True))):
+        observed = seen.count(shape)
+        expected = share([drawn.count(shape) >= observed for drawn in product(*shapes)])
+        assert found[name] == pytest.approx(expected, abs=EXACT)
+
+
+@pytest.mark.parametrize(("problems", "k"), [(30, 64), (120, 64), (500, 1024)])
+def test_luck_rarely_gives_more_than_noise_if_nothing_changed(problems: int, k: int) -> None:
+    """At most half the error rate for each direction, over 300 runs with many problems that are solved by chance."""
+    drawn = np.random.default_rng(8)
+    below = {"gains_p": 0, "losses_p": 0}
+    n = np.full(problems, k)
+    for _ in range(300):
+        p = drawn.beta(0.15, 2, problems)
+        found = luck_p_values(counts_of(np.stack([n, drawn.binomial(n, p), n, drawn.binomial(n, p)], axis=1)))
+        for name, p_value in found.items():
+            assert p_value is not None
+            below[name] += p_value < 0.025
+    assert max(below.values()) <= stats.binom.isf(0.001, 300, 0.025)
+
+
+def test_a_poisson_binomial_tail_is_that_of_every_outcome() -> None:
+    chances = np.array([0.0, 0.1, 0.5, 0.7, 1.0, 1e-3])
+    outcomes_of_all = list(product([0, 1], repeat=len(chances)))
+    for at_least in range(len(chances) + 1):
+        expected = sum(
+            np.prod(np.where(np.array(seen) == 1, chances, 1 - chances))
+            for seen in outcomes_of_all
+            if sum(seen) >= at_least
+        )
+        assert poisson_binomial_tail(chances, at_least) == pytest.approx(expected, abs=EXACT)
+
+
+def test_holm_is_its_definition() -> None:
+    """The smallest p-value times their number, the next one times one fewer, and never smaller than the one before."""
+    assert holm([0.01, 0.04, 0.03, 0.02]) == pytest.approx([0.04, 0.06, 0.06, 0.06])
+    assert holm([0.02]) == [0.02]
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    # What was not tested counts as a comparison.
+    assert holm([0.01, None, 0.5]) == [pytest.approx(0.03), None, 1.0]
+
+
+def test_wilsons_interval_is_scipys() -> None:
+    for n, c in every_count(20):
+        expected = stats.binomtest(c, n).proportion_ci(0.95, method="wilson")
+        assert wilson_interval(n, c, 0.95) == pytest.approx((expected.low, expected.high), abs=EXACT)
+
+
+@pytest.mark.parametrize(("gained", "lost", "problems"), [(9, 2, 60), (0, 0, 30), (30, 0, 30), (1, 12, 44)])
+def test_tangos_score_is_that_of_the_most_likely_losses(gained: int, lost: int, problems: int) -> None:
+    """Found here by a search over the share of losses, given the net change."""
+
+    def log_likelihood(share_lost: float, delta: float) -> float:
+        shares = np.array([share_lost + delta, share_lost, 1 - 2 * share_lost - delta])
+        seen = np.array([gained, lost, problems - gained - lost])
+        return float(seen[seen > 0] @ np.log(shares[seen > 0]))
+
+    for delta in (-0.3, -0.02, 0.02, 0.4):
+        ends = (max(0.0, -delta) + 1e-12, (1 - delta) / 2 - 1e-12)
+        found = optimize.minimize_scalar(
+            lambda x, at=delta: -log_likelihood(x, at), bounds=ends, method="bounded", options={"xatol": 1e-12}
+        )
+        error = math.sqrt(problems * (2 * found.x + delta - delta**2))
+        assert tango_score(gained, lost, problems, delta) == pytest.approx(
+            (gained - lost - problems * delta) / error, rel=1e-4
+        )
+    low, high = tango_interval(gained, lost, problems, 0.95)
+    assert low <= (gained - lost) / problems <= high
+    for end, at in ((low, stats.norm.isf(0.025)), (high, stats.norm.ppf(0.025))):
+        assert abs(end) == 1 or tango_score(gained, lost, problems, end) == pytest.approx(at, abs=1e-6)
+
+
+def test_above_epsilon_a_change_on_one_side_of_it_is_no_tested_change() -> None:
+    """Both masses are 0.2 and 0.45: on the same side of 0.1 and of 0.5, and far apart. By chance a share may lie across
+    an epsilon near one of them, which Fisher's test of a difference would have called a change."""
+    n = 400
+    below = counts_of([(n, 36, n, 180)] * 20 + [(n, 41, n, 180)] * 5, epsilon=0.1)
+    found = categories.categorize_problems(below, 0.95)
+    assert found.category.tolist() == ["E"] * 20 + ["P"] * 5
+    assert found.tested.tolist()[:20] == ["undetermined"] * 20  # 36 of 400 may well be a mass above 0.1
+    assert found.p_values[:20] == pytest.approx(stats.binom.cdf(36, n, 0.1))
+    above = categories.categorize_problems(counts_of([(n, 180, n, 208)] * 25, epsilon=0.5), 0.95)
+    assert above.category.tolist() == ["E"] * 25
+    assert above.tested.tolist() == ["undetermined"] * 25
+    assert above.p_values == pytest.approx(stats.binom.sf(207, n, 0.5))
+    surely = categories.categorize_problems(counts_of([(n, 10, n, 180)] * 25, epsilon=0.1), 0.95)
+    assert surely.tested.tolist() == ["E"] * 25
+
+
+def test_problems_that_sharpened_do_not_help_to_call_others_lost() -> None:
+    """A thousand preserved problems with tiny p-values, and two that look lost with p = 0.03 by Fisher's test."""
+    same = categories.categorize_problems(counts_of([(64, 20, 64, 60)] * 1000 + [(64, 6, 64, 0)] * 2), 0.95)
+    assert same.p_values[-1] == pytest.approx(stats.fisher_exact(np.array([[6, 58], [0, 64]])).pvalue)
+    assert same.p_values[-1] < 0.05
+    assert same.count_tested(np.ones(1002, dtype=bool)) == {"P": 1000, "E": 0, "S": 0, "O": 0, "undetermined": 2}
+    assert np.isnan(same.p_values[:1000]).all()
+
+
+def test_misses_prove_no_mass_of_zero_but_one_below_epsilon() -> None:
+    rows = [(1024, 0, 1024, 0)] * 3
+    assert categories.categorize_problems(counts_of(rows), 0.95).tested.tolist() == ["undetermined"] * 3
+    assert categories.categorize_problems(counts_of(rows, epsilon=0.01), 0.95).tested.tolist() == ["O"] * 3
+
+
+@pytest.mark.parametrize(("h", "floor"), [(1, 0), (2, 0), (2, 4)])
+def test_a_tested_change_after_early_stops_is_rarely_false(h: int, floor: int) -> None:
+    """Over all pairs of runs of eight samples that stop at the h-th hit: P(p <= a) <= a, if both masses are equal."""
+    runs = np.array(list(product([0, 1], repeat=8)))
+    one = stopped(runs, h, floor)
+    base, rlvr = (np.array(x) for x in zip(*product(range(len(runs)), repeat=2), strict=True))
+    size = len(base)
+    about = np.full(size, "d", dtype=object), np.arange(size).astype(object)
+    both = (one.n[base], one.c[base], one.n[rlvr], one.c[rlvr], one.ended[base], one.ended[rlvr])
+    counts = Counts(*about, *both, k=np.full(size, 8), epsilon=np.zeros(size))
+    looks = np.where(counts.c_rlvr > 0, np.where(counts.c_base > 0, "P", "E"), np.where(counts.c_base > 0, "S", "O"))
+    p_values = change_p_values(counts, looks.astype(object))
+    for mass in (0.05, 0.2, 0.5, 0.8):
+        likely = np.prod(np.where(runs == 1, mass, 1 - mass), axis=1)
+        weight = likely[base] * likely[rlvr]
+        for level in (0.01, 0.05, 0.2):
+            assert weight @ (p_values <= level) <= level + EXACT
+
+
+def test_a_t_test_over_problems_is_scipys_with_two_half_pseudo_problems() -> None:
+    """By weights: every problem counts once, plus and minus the largest difference count half each."""
+    d = np.random.default_rng(3).normal(0.1, 0.2, 40)
+    most = np.abs(d).max()
+    values, weights = np.append(d, [most, -most]), np.append(np.ones(40), [0.5, 0.5])
+    mean = np.average(values, weights=weights)
+    variance = weights @ (values - mean) ** 2 / 40
+    found = paired_t(d)
+    assert float(found.centre) == pytest.approx(mean, abs=EXACT)
+    assert float(found.error) == pytest.approx(math.sqrt(variance / 41), abs=EXACT)
+    assert float(found.p_value) == pytest.approx(2 * stats.t.sf(abs(mean) / math.sqrt(variance / 41), 40), abs=EXACT)
+
+
+def test_the_smallest_change_is_the_first_that_mcnemar_calls_one() -> None:
+    def smallest(gained: int, lost: int, problems: int, alpha: float = 0.05) -> float | None:
+        counted = {"categories": {"E": gained, "S": lost}, "problems": problems, "uncategorized": 0}
+        return smallest_change({**counted, "test": {"name": "McNemar"}}, alpha)
+
+    for gained, lost in product(range(6), repeat=2):
+        more, fewer = round((smallest(gained, lost, 1000) or 0) * 1000), min(gained, lost)
+        assert testing.mcnemar_p_value(fewer, fewer + more) < 0.05 <= testing.mcnemar_p_value(fewer, fewer + more - 1)
+    assert smallest(0, 5, 5) is None  # five losses of five have p = 0.0625
+    assert smallest(0, 0, 6) == 1
+    assert smallest(0, 0, 8, alpha=0.05 / 4) == 1  # eight of eight: p = 0.008; seven would do for three comparisons

@@ -133,8 +133,11 @@ def test_no_samples_at_all_have_the_widest_interval() -> None:
 
 
 def test_fisher_tells_luck_from_change() -> None:
-    table = support([(1024, 0, 1024, 2), (1024, 0, 1024, 40), (1024, 40, 1024, 0), (1024, 9, 1024, 9), (9, 0, 9, 0)])
-    assert table["tested_category"].to_pylist() == ["undetermined", "E", "S", "P", "O"]
+    four = [(1024, 0, 1024, 2), (1024, 0, 1024, 40), (1024, 40, 1024, 0), (1024, 9, 1024, 9), (1024, 0, 1024, 0)]
+    assert support(four)["tested_category"].to_pylist() == ["undetermined", "E", "S", "P", "undetermined"]
+    # No number of misses proves a mass of 0, but it proves one below epsilon.
+    above = support(four, epsilon=0.01)["tested_category"].to_pylist()
+    assert above == ["O", "E", "S", "undetermined", "O"]
 
 
 def test_correction_is_within_each_pair() -> None:

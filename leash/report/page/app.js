@@ -79,10 +79,10 @@ function evaluate() {
 
 const tally = (entries) => LETTERS.map((letter) => entries.filter((entry) => entry.letter === letter).length);
 
-/** What Python computed for this pair, data set, k and ε: the intervals of the ratios and the decision. Null at an ε that
- *  is not on its grid. */
-function computed() {
-  const { rows, at } = content.decisions[pair().name][state.dataset];
+/** The intervals of the ratios that Python computed for this pair, data set, k and ε. Null at an ε that is not on its
+ *  grid. There is no decision here: it is made at the run's own k and ε, since over all settings some would be wrong. */
+function intervals() {
+  const { rows, at } = content.intervals[pair().name][state.dataset];
   const place = state.epsilon === "auto" ? content.epsilons.length : content.epsilons.indexOf(state.epsilon);
   return place < 0 ? null : rows[at[state.k][place]];
 }
@@ -139,13 +139,8 @@ function sentence([, gained, lost]) {
   const counts =
     k() < content.reach_from
       ? `${rlvr} alone solves ${gained || "none"}, ${base} alone ${lost || "none"}`
-      : `${rlvr} reaches ${gained || "none"} that ${base} does not, and lost ${lost || "none"}`;
-  const claim = {
-    more: `; a net gain of ${gained - lost}`,
-    fewer: `; a net loss of ${lost - gained}`,
-    undecided: "; the data can’t tell whether it gained or lost more",
-  };
-  return `${at}: ${counts}${claim[computed()?.decision] ?? ""}.`;
+      : `${rlvr} reaches ${gained || "none"} that ${base} does not, ${base} ${lost || "none"} that ${rlvr} does not`;
+  return `${at}: ${counts}. (Exploring: the report decides at its own ε and k.)`;
 }
 
 /* ---- the panel ---- */
@@ -161,7 +156,7 @@ function panel() {
   const lacking = found.length - counts.reduce((a, b) => a + b);
   const headline = runHeadline() ?? sentence(counts);
   fill($("headline"), headline + (lacking ? ` ${problems(lacking)} can’t be categorized here.` : ""));
-  const rows = [row("seen", counts, computed()?.intervals, "In the first k samples, as `leash categorize`")];
+  const rows = [row("seen", counts, intervals(), "In the first k samples, as `leash categorize`")];
   if (expected()) rows.push(row("expected", expected(), null, "Over all choices of k samples, as `leash compare --k`"));
   fill($("counts"), ...rows);
   const settings = [`categorize.epsilon=${state.epsilon}`];

@@ -27,7 +27,8 @@ from leash.params.groups import Params
 from leash.report import audit
 from leash.report.narrative import is_reach_measurable
 from leash.statistics import seeds
-from leash.statistics.analysis import decide_on_counts, distinct_epsilons
+from leash.statistics.analysis import distinct_epsilons
+from leash.statistics.bootstrap import describe_categories
 from leash.statistics.categories import classify_counts
 from leash.statistics.counts import ROLES, Counts
 from leash.statistics.ratios import RATIO_NAMES
@@ -86,7 +87,7 @@ def build_page_numbers(params: Params, support: pa.Table, analyses: Mapping[str,
         "problems": {"dataset": [d for d, _ in problems], "id": [name for _, name in problems]},
         "models": {model: [collapse(columns) for columns in by_k] for model, by_k in hits.items()},
         "tests": {pair: _test_columns(support, pair, problems) for pair in params.run.pairs},
-        "decisions": {pair: decisions_by_setting(params, pair, hits, problems) for pair in params.run.pairs},
+        "intervals": {pair: intervals_by_setting(params, pair, hits, problems) for pair in params.run.pairs},
         "expected": {pair: expected_by_k(params, analyses[pair]) for pair in params.run.pairs},
     }
 
@@ -98,10 +99,13 @@ def slider_epsilons(params: Params, ks: Sequence[int]) -> list[float]:
     return sorted(grid if own == "auto" else grid | {float(own)})
 
 
-def decisions_by_setting(
+def intervals_by_setting(
     params: Params, pair: str, hits: HitColumns, problems: ProblemNumbers
 ) -> dict[str, dict[str, Any]]:
-    """By data set ("": all): the intervals, p-value and decision at every k and epsilon of the sliders.
+    """By data set ("": all): the intervals of the ratios at every k and epsilon of the sliders.
+
+    No p-values and no decisions: over all settings, one of them would be significant in a quarter of the runs in which
+    nothing changed. The decision is made at the run's own k and epsilon.
 
     `at[k][epsilon]` is a place in `rows`, since many settings give every problem the same category. The last place of
     an `at[k]` is for the epsilon `auto`.
@@ -110,7 +114,7 @@ def decisions_by_setting(
     dataset = np.array([name for name, _ in problems], dtype=object)
     at_k = [_counts_at(params, pair, place, hits, problems) for place in range(len(ks))]
     masks = {"": np.ones(len(problems), dtype=bool), **{name: dataset == name for name in params.run.datasets}}
-    decisions: dict[str, dict[str, Any]] = {}
+    intervals: dict[str, dict[str, Any]] = {}
     for name, mask in masks.items():
         weights = settings.drawn(int(mask.sum()))
         rows: list[dict[str, Any]] = []
@@ -126,20 +130,19 @@ def decisions_by_setting(
                 key = classify_counts(chosen).columns.tobytes()
                 if key not in row_by_categories:
                     row_by_categories[key] = len(rows)
-                    rows.append(_decision_row(decide_on_counts(chosen, weights, settings.confidence)))
+                    described = describe_categories(classify_counts(chosen), weights, settings.confidence)
+                    rows.append({name: _rounded_ends(described[name]) for name in RATIO_NAMES})
                 places.append(row_by_categories[key])
             at.append(places)
-        decisions[name] = {"rows": rows, "at": at}
-    return decisions
+        intervals[name] = {"rows": rows, "at": at}
+    return intervals
 
 
-def _decision_row(result: Mapping[str, Any]) -> dict[str, Any]:
-    ends = {name: {end: _round_digits(result[name][end]) for end in ("low", "high")} for name in RATIO_NAMES}
-    return {
-        "intervals": {name: None if ends[name]["low"] is None else ends[name] for name in RATIO_NAMES},
-        "p_value": _round_digits(result["mcnemar"]["p_value"]),
-        "decision": result["decision"],
-    }
+def _rounded_ends(estimate: Mapping[str, float]) -> dict[str, float | None] | None:
+    """The interval of a ratio with few digits; None for 0/0."""
+    if np.isnan(estimate["low"]):
+        return None
+    return {end: _round_digits(estimate[end]) for end in ("low", "high")}
 
 
 def _counts_at(params: Params, pair: str, place: int, hits: HitColumns, problems: ProblemNumbers) -> Counts:

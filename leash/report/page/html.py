@@ -77,8 +77,8 @@ SECTIONS = (
     Section(
         "sharpening",
         "Is it more than sharpening?",
-        "Answers and completions are counted as well as problems: a model may still solve a problem and have lost most "
-        "ways of solving it.",
+        "Answers and completions are counted as well as problems: a model may still solve a problem and no longer show "
+        "most ways of solving it.",
         ("answers",),
         ("answers", "completions", "masses"),
     ),
