@@ -57,7 +57,7 @@ def delete_unfinished(folder: Path) -> None:
         unfinished.unlink(missing_ok=True)
 
 
-def hash_of(*parts: str) -> str:
+def hash_strings(*parts: str) -> str:
     """Hash strings to 16 hex digits."""
     # The separator keeps ("ab", "c") and ("a", "bc") apart.
     return bytes_hash("\x1f".join(parts).encode())

@@ -45,7 +45,7 @@ def common_k(params: Params) -> int:
     return min(params.pair_k(pair, dataset) for pair in params.run.pairs for dataset in params.run.datasets)
 
 
-def order_pairs(params: Params) -> list[str]:
+def sort_pairs_by_step(params: Params) -> list[str]:
     """The pairs by training and step; a pair without a step is the end of its training."""
     pairs = {name: params.pairs[name] for name in params.run.pairs}
     return sorted(pairs, key=lambda name: (pairs[name].training, pairs[name].step is None, pairs[name].step or 0))
@@ -65,7 +65,7 @@ def pairs_to_compare(params: Params) -> dict[str, tuple[str, str]]:
 def trainings_by_base(params: Params) -> Iterator[list[list[str]]]:
     """For each base its trainings, each as its pairs in order."""
     for base in dict.fromkeys(params.pairs[pair].base for pair in params.run.pairs):
-        of_base = [pair for pair in order_pairs(params) if params.pairs[pair].base == base]
+        of_base = [pair for pair in sort_pairs_by_step(params) if params.pairs[pair].base == base]
         yield [list(pairs) for _, pairs in groupby(of_base, key=lambda pair: params.pairs[pair].training)]
 
 

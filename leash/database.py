@@ -1,6 +1,6 @@
 """DuckDB with the tables of a run as views. Every count is a query over these views.
 
-    database(params, only=["verdicts"]).sql("select model, count(*) from verdicts group by model")
+    open_database(params, only=["verdicts"]).sql("select model, count(*) from verdicts group by model")
 
 The parameters decide what the views show, not the files on disk: no sample beyond k and, with an adaptive budget
 (`sample.stop_after`), no verdict past the stop, even if the sampler drew more.

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from leash import atomic_io, checksum
+from leash import atomic_io, parquet_checksum
 from leash.errors import LeashError, first_line
 
 DATA_DIR = Path("data")
@@ -201,8 +201,8 @@ def table_from_rows(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.
 
 def write(path: Path, content: pa.Table, schema: pa.Schema, note: Mapping[str, str] | None = None) -> None:
     """Write a table atomically with a checksum, in the columns and types of its schema. `note` is its metadata."""
-    metadata = {**(note or {}), checksum.METADATA_KEY: checksum.BLANK_CHECKSUM}
-    atomic_io.write(path, checksum.fill_checksum(encode_parquet(content, schema, metadata)))
+    metadata = {**(note or {}), parquet_checksum.METADATA_KEY: parquet_checksum.BLANK_CHECKSUM}
+    atomic_io.write(path, parquet_checksum.fill_checksum(encode_parquet(content, schema, metadata)))
 
 
 def encode_parquet(content: pa.Table, schema: pa.Schema, note: Mapping[str, str] | None = None) -> bytes:
@@ -220,7 +220,7 @@ def read(path: Path, schema: pa.Schema, made_by: str) -> pa.Table:
 def open_table(path: Path, schema: pa.Schema, made_by: str) -> pq.ParquetFile:
     """Open a Parquet file and check its checksum, columns and types. The columns are not read yet."""
     try:
-        if checksum.has_valid_checksum(path) is False:
+        if parquet_checksum.has_valid_checksum(path) is False:
             raise DamagedTableError(path, made_by, "is damaged: its checksum does not match its content")
         file = pq.ParquetFile(path)
     except FileNotFoundError:
@@ -238,10 +238,14 @@ def open_table(path: Path, schema: pa.Schema, made_by: str) -> pq.ParquetFile:
 def read_metadata(path: Path) -> dict[str, str]:
     """The note that was written with a table; empty if the table is missing or damaged."""
     try:
-        metadata = {} if checksum.has_valid_checksum(path) is False else pq.read_schema(path).metadata or {}
+        metadata = {} if parquet_checksum.has_valid_checksum(path) is False else pq.read_schema(path).metadata or {}
     except (OSError, pa.ArrowInvalid):
         return {}
-    return {name.decode(): value.decode() for name, value in metadata.items() if name.decode() != checksum.METADATA_KEY}
+    return {
+        name.decode(): value.decode()
+        for name, value in metadata.items()
+        if name.decode() != parquet_checksum.METADATA_KEY
+    }
 
 
 def shards(folder: Path) -> list[Path]:

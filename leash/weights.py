@@ -15,7 +15,7 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
-from leash import atomic_io, cpu
+from leash import atomic_io, half_precision
 from leash.errors import LeashError, first_line
 from leash.params.groups import Params
 
@@ -106,7 +106,7 @@ def folder_hash(folder: Path) -> str:
     """A short hash of the names and contents of a model's files."""
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
     loaded = [path for path in files if not any(path.match(pattern) for pattern in IGNORED_FILE_PATTERNS)]
-    return atomic_io.hash_of(*(f"{path.name} {atomic_io.cached_file_hash(path)}" for path in loaded))
+    return atomic_io.hash_strings(*(f"{path.name} {atomic_io.cached_file_hash(path)}" for path in loaded))
 
 
 @cache
@@ -129,7 +129,7 @@ def load_model(weights: Weights, device: str = "cpu") -> tuple[PreTrainedModel, 
     """Load a causal language model and its tokenizer, on one thread of a CPU or on a GPU."""
     if device == "cpu":
         # Before torch multiplies anything: oneDNN reads its cap once.
-        cpu.require_half_precision(weights.name, weights.dtype)
+        half_precision.require_half_precision(weights.name, weights.dtype)
     import torch
     from transformers import AutoModelForCausalLM
     from transformers.utils import logging

@@ -369,9 +369,9 @@ def compare(
     """
     import json
 
-    from leash.counts_file import compare_counts, parse_epsilon
+    from leash.counts_comparison import compare_counts, parse_epsilon
     from leash.report.compare_text import format_comparison
-    from leash.statistics.resampling import AnalysisSettings
+    from leash.statistics.bootstrap_weights import AnalysisSettings
 
     settings = AnalysisSettings(k, parse_epsilon(epsilon), confidence, resamples, seed, margin)
     analysis = compare_counts(counts, settings)

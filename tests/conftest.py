@@ -12,9 +12,9 @@ import pytest
 import vl_convert
 from ruamel.yaml import YAML
 
-from leash import cpu, progress
+from leash import half_precision, progress
 from leash.params import groups, loading
-from leash.scheduler.units import register_preloads
+from leash.scheduler.worker_plan import register_preloads
 
 ROOT = Path(__file__).parent.parent
 yaml = YAML(typ="safe", pure=True)
@@ -47,7 +47,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     half precision, the CPU is asked whether it can, before torch multiplies anything in this process."""
     if (
         any(item.get_closest_marker("half_precision") for item in session.items)
-        and cpu.cap_onednn_if_needed() == "none"
+        and half_precision.cap_onednn_if_needed() == "none"
     ):
         for item in session.items:
             if item.get_closest_marker("half_precision"):

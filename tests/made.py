@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from leash import tables
-from leash.counting.counts import build_plan, open_tallies
+from leash.counting.hit_counts import build_plan, open_tallies
 from leash.params.groups import Params
 from leash.statistics import seeds
 from stages.categorize import stage as categorize

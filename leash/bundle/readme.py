@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from leash.counting.settings import settings_of
+from leash.counting.analysis_settings import settings_of
 from leash.formatting import format_text_table, format_value
 from leash.params.groups import Params
-from leash.statistics.resampling import AnalysisSettings
+from leash.statistics.bootstrap_weights import AnalysisSettings
 
 NAME_WIDTH = 25
 FILE_DESCRIPTIONS = {  # in the order of the list; files that a bundle lacks are not listed

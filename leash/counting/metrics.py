@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leash import tables
-from leash.statistics.arrays import BoolArray, ObjectArray, is_none
+from leash.statistics.array_types import BoolArray, ObjectArray, is_none
 from leash.statistics.categories import category_letters, classify_masses
 from leash.statistics.counts import ROLES, Counts
 from leash.statistics.pass_at_k import pass_at_k_columns
@@ -94,7 +94,7 @@ def _count_tested(letters: ObjectArray, tested: ObjectArray, category: str) -> i
     return int((tested == category).sum())
 
 
-def metrics_by_epsilon(completions: pa.Table, epsilons: Sequence[float] = COMPLETION_EPSILONS) -> pa.Table:
+def completion_metrics_by_epsilon(completions: pa.Table, epsilons: Sequence[float] = COMPLETION_EPSILONS) -> pa.Table:
     """P, E, S, O and the ratios of completions at several epsilons, per pair and data set and over all. Completions
     have exact masses, so no epsilon is too small; at 0 all of them are in both supports."""
     rows: list[Row] = []

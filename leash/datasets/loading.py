@@ -21,7 +21,7 @@ from typing import Any
 from leash import prompts, tables
 from leash.benchmarks.benchmark import Benchmark, Problem, Row, RowError, RowLocation, parse_golds
 from leash.benchmarks.images import load_images
-from leash.datasets import embedded, source
+from leash.datasets import embedded, source_files
 from leash.errors import UnknownNameError, first_line
 from leash.formatting import pluralize
 from leash.grading.graders import registry
@@ -80,7 +80,7 @@ def has_images(name: str, dataset: Dataset) -> bool:
 
 def benchmark_of(name: str, dataset: Dataset) -> Benchmark:
     if dataset.family is None:
-        patterns = tuple(f"*{suffix}" for suffix in source.FILE_SUFFIXES)
+        patterns = tuple(f"*{suffix}" for suffix in source_files.FILE_SUFFIXES)
         return Benchmark(dataset.hub, patterns, parse_own_row, dataset.grader or "exact")
     from leash.benchmarks.families import FAMILIES
 
@@ -123,13 +123,13 @@ def _load_benchmark_problems(name: str, dataset: Dataset) -> FetchResult:
     grader = dataset.grader or benchmark.grader
     registry.load_grader(grader)  # reports a misspelt grader now, not after sampling
     patterns = (dataset.files,) if dataset.files else benchmark.files
-    files = source.find_source(name, dataset, dataset.hub or benchmark.hub, patterns)
+    files = source_files.find_source(name, dataset, dataset.hub or benchmark.hub, patterns)
     parsed = [(row.where, problem) for row in files.rows() if (problem := _parse_row(benchmark, row, dataset))]
     chosen = _draw_subset(parsed, dataset.size or benchmark.size or "all", dataset.seed or 0)
     ids = _assign_ids(name, chosen, own_ids=dataset.family is None and dataset.id is not None)
     if not chosen:
         no_row = f"has no problem: no row of {files.files[0]} fits; correct its filters."
-        raise source.DatasetSourceError(f"datasets.{name}", no_row)
+        raise source_files.DatasetSourceError(f"datasets.{name}", no_row)
     options = {"threshold": dataset.threshold, "tolerance": dataset.tolerance, "rounded": dataset.rounded or None}
     given = {option: value for option, value in options.items() if value is not None}
     rows: list[TableRow] = []
@@ -196,7 +196,9 @@ def _assign_ids(name: str, chosen: Sequence[tuple[RowLocation, Problem]], *, own
     """The benchmark's own ids, if it has them. A benchmark can repeat an id (SciBench does): then "#2" is added."""
     given = [problem.id or f"{name}-{where.number:05d}" for where, problem in chosen]
     if own_ids and len(set(given)) < len(given):
-        raise source.SourceFileError(chosen[0][0].file, "the column for `id` has the same value twice; choose another.")
+        raise source_files.SourceFileError(
+            chosen[0][0].file, "the column for `id` has the same value twice; choose another."
+        )
     seen: Counter[str] = Counter()
     ids = []
     for problem_id in given:

@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import Any
 
 from leash import tables
-from leash.datasets.source import DatasetSourceError
+from leash.datasets.source_files import DatasetSourceError
 from leash.errors import UnknownNameError
 from leash.grading.graders.gym import encode_typed_json, import_reasoning_gym
 from leash.params.groups import Dataset

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from huggingface_hub import try_to_load_from_cache
 
-from leash import cpu, weights
+from leash import half_precision, weights
 from leash.doctor.lines import Line
 from leash.doctor.machine import memory_bytes
 from leash.engines import selection
@@ -72,10 +72,10 @@ def check_capacity(params: Params) -> list[Line]:
     for model in on_cpu:
         if demands[model].completions:
             lines += _check_cpu_model(params, model, demands[model].least_tokens)
-    if {params.models[model].dtype for model in on_cpu}.intersection(cpu.HALF_DTYPES):
-        capped = f"works on this CPU with {cpu.MAX_ISA_VARIABLE}={cpu.MAX_ISA}, which Leash sets"
+    if {params.models[model].dtype for model in on_cpu}.intersection(half_precision.HALF_DTYPES):
+        capped = f"works on this CPU with {half_precision.MAX_ISA_VARIABLE}={half_precision.MAX_ISA}, which Leash sets"
         none = "this CPU kills programs that use it (SIGILL); set the models' `dtype` to float32"
-        support = cpu.bfloat16_support()
+        support = half_precision.bfloat16_support()
         text = {"ok": "works on this CPU", "capped": capped, "none": none}[support]
         lines.append(Line("missing" if support == "none" else "ok", "bfloat16", text))
     return lines
@@ -86,7 +86,7 @@ def estimate_demand(params: Params, model: str) -> Demand:
     max_tokens = params.sample.max_tokens or 0
     completions, least_tokens, least_bytes, most_bytes = 0, 0.0, 0.0, 0.0
     for dataset in params.run.datasets:
-        seen = cost_estimate.measure_samples(model, dataset, cost_estimate.load_problems_offline(params, dataset))
+        seen = cost_estimate.count_stored_samples(model, dataset, cost_estimate.load_problems_offline(params, dataset))
         missing, min_tokens = seen.missing(params.k(model, dataset)), MIN_TOKENS_SHARE * max_tokens
         completions += missing
         least_tokens += missing * (seen.mean_tokens or min_tokens)

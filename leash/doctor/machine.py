@@ -20,7 +20,7 @@ from pathlib import Path
 
 from leash import weights
 from leash.doctor.lines import Line
-from leash.dvc_state import list_remotes
+from leash.dvc_samples import list_remotes
 from leash.errors import NotInstalledError
 from leash.formatting import pluralize
 from leash.grading.sandbox import sandbox
@@ -68,7 +68,7 @@ def check_machine() -> list[Line]:
         _check_git(),
         _check_repository(),
         Line("ok", "resources", format_resources(cores, memory_bytes(), disk)),
-        *offline_lines(os.environ),
+        *offline_mode_lines(os.environ),
     ]
 
 
@@ -139,7 +139,7 @@ def format_resources(cores: int, memory: int, disk: int) -> str:
     return f"{pluralize(cores, 'core')}, {memory / GIB:,.0f} GiB of memory, {disk / GIB:,.0f} GiB of disk free here"
 
 
-def offline_lines(environment: Mapping[str, str]) -> Iterator[Line]:
+def offline_mode_lines(environment: Mapping[str, str]) -> Iterator[Line]:
     for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
         if environment.get(name, "").upper() in ("1", "ON", "YES", "TRUE"):
             yield Line("ok", "hub", f"{name} is set: only what was downloaded before is used")

@@ -18,8 +18,8 @@ from urllib.request import Request, urlopen
 
 from huggingface_hub import constants
 
-from leash import dvc_state, prompts, tables, weights
-from leash.datasets import embedded, loading, source
+from leash import dvc_samples, prompts, tables, weights
+from leash.datasets import embedded, loading, source_files
 from leash.doctor.capacity import find_download
 from leash.doctor.lines import Line
 from leash.doctor.machine import installed_version, vllm_build
@@ -42,7 +42,7 @@ Check = Callable[[], str | None]
 
 def check_requirements(params: Params) -> list[Line]:
     lines: list[Line] = []
-    remotes = dvc_state.list_remotes() if dvc_state.DVC_LOCK_PATH.exists() else []
+    remotes = dvc_samples.list_remotes() if dvc_samples.DVC_LOCK_PATH.exists() else []
     for model in params.run.models:
         lines += _run_checks(model, *_model_checks(params, model, remotes))
     for dataset in params.run.datasets:
@@ -97,7 +97,7 @@ def _model_checks(params: Params, model: str, remotes: Sequence[str]) -> Iterato
         yield partial(_check_images, params, model, dataset, engine)
         if tables.problems_path(dataset).exists():
             yield partial(sampler.refuse_other_samples, params, model, dataset)
-        yield partial(dvc_state.refuse_redrawing, model, dataset, remotes)
+        yield partial(dvc_samples.require_pulled_samples, model, dataset, remotes)
 
 
 def _check_imported(params: Params, model: str) -> str:
@@ -202,7 +202,7 @@ def _check_problems(params: Params, name: str) -> str | None:
         return "to be downloaded"
     benchmark = loading.benchmark_of(name, dataset)
     patterns = (dataset.files,) if dataset.files else benchmark.files
-    source.find_source(name, dataset, dataset.hub or benchmark.hub, patterns)
+    source_files.find_source(name, dataset, dataset.hub or benchmark.hub, patterns)
     return "downloaded before"
 
 

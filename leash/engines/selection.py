@@ -12,11 +12,11 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
-from leash import cpu, install_hints
+from leash import half_precision, install_hints
 from leash.engines.protocol import Engine
 from leash.errors import LeashError, NotInstalledError, UnsupportedDtypeError
 from leash.params.groups import OpenAI, Params, Vllm
-from leash.scheduler.units import WorkerPlan, plan_workers
+from leash.scheduler.worker_plan import WorkerPlan, plan_workers
 from leash.weights import Weights, find_weights, has_gpu, load_model
 
 
@@ -69,7 +69,7 @@ def build_engine_spec(params: Params, model: str) -> EngineSpec:
         batch = params.sample.batch
         if params.run.on != "ray":
             # Once, here: worker processes inherit the answer.
-            cpu.require_half_precision(model, weights.dtype)
+            half_precision.require_half_precision(model, weights.dtype)
         plan = plan_workers(params, preload=("leash.engines.torch_engine",))
         return EngineSpec("torch", "torch", partial(_load_torch, weights, batch), batch, plan)
     settings = params.sample.vllm

@@ -21,7 +21,7 @@ from typing import IO, Any
 
 from pydantic import ValidationError
 
-from leash import cpu
+from leash import half_precision
 from leash.errors import LeashError, describe_exit, first_line
 from leash.params.groups import Vllm
 from leash.scheduler.parent_death import end_with_parent
@@ -141,7 +141,7 @@ def _create_engine(weights: Weights, settings: Vllm, gpu_tokens_per_step: int | 
 
     on_cpu = current_platform.is_cpu()
     if on_cpu:
-        cpu.require_half_precision(weights.name, weights.dtype)
+        half_precision.require_half_precision(weights.name, weights.dtype)
     if not hasattr(EngineCoreProc, "unwatched"):
         EngineCoreProc.unwatched = staticmethod(EngineCoreProc.run_engine_core)
         EngineCoreProc.run_engine_core = staticmethod(run_engine_core)

@@ -22,7 +22,7 @@ from leash.grading.worker_pool import Pool
 from leash.params.groups import Params, Verify
 from leash.problems import Problem
 from leash.scheduler.run import run_units
-from leash.scheduler.units import plan_workers
+from leash.scheduler.worker_plan import plan_workers
 
 NumberedRequest = tuple[int, GradeRequest]
 RAY_BATCH_ANSWERS = 256

@@ -22,7 +22,7 @@ from leash.params.groups import Params, Verify
 from leash.problems import Problem
 from leash.progress import Progress
 from leash.scheduler.run import run_units
-from leash.scheduler.units import plan_workers
+from leash.scheduler.worker_plan import plan_workers
 
 Shard = tuple[str, Path | pa.Table]
 BATCH_ROWS = 1024  # completions whose texts are in memory at a time: a text can be long
@@ -42,7 +42,7 @@ def grading_fingerprint(verify: Verify, names: Sequence[str]) -> str:
     if "judge" in names:
         prompt = Path(verify.judge.prompt or Path(__file__).parent / "judge_prompt.txt")
         settings += [verify.judge.model, atomic_io.file_hash(prompt) if prompt.exists() else ""]
-    return atomic_io.hash_of(registry.dependency_fingerprint(names), *settings, *map(atomic_io.file_hash, code))
+    return atomic_io.hash_strings(registry.dependency_fingerprint(names), *settings, *map(atomic_io.file_hash, code))
 
 
 def extract_answers(
@@ -84,7 +84,7 @@ def extract_shard(grader_of: Mapping[str, str], shard: Shard) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=EXTRACTED_SCHEMA)
 
 
-def grade_shards(
+def iterate_shard_verdicts(
     params: Params,
     problems: Mapping[str, Problem],
     extracted: Mapping[str, pa.Table],

@@ -24,7 +24,7 @@ from typing import Any, Generic, TypeVar
 
 from leash.errors import LeashError, describe_exit
 from leash.grading.pool_worker import KILL_GRACE_S, NO_ITEM, TARGET_BATCH_S, Job, serve
-from leash.scheduler.units import UnitQueue, defer_sigterm, forkserver_context, register_preloads
+from leash.scheduler.worker_plan import UnitQueue, defer_sigterm, forkserver_context, register_preloads
 
 FIRST_BATCH_ITEMS, MAX_BATCH_ITEMS = 8, 512
 MAX_BATCH_CHARS = 4_000_000  # a single item may be longer

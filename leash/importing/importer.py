@@ -27,9 +27,9 @@ from leash.importing.formats import ImportOptionError, ImportSource, detect_form
 from leash.importing.problem_matching import ProblemIndex
 from leash.importing.raw_rows import ImportFileError
 from leash.importing.record import format_names
-from leash.importing.survey import SourceSurvey, merge_run_metadata, sample_ranges, survey_source
-from leash.ledger import Ledger
+from leash.importing.survey import SourceSurvey, merge_run_metadata, parse_sample_ranges, survey_source
 from leash.params.groups import NAME_PATTERN
+from leash.sample_ledger import Ledger
 
 IMPORT_ENGINE = "import"
 
@@ -117,7 +117,7 @@ def count_imported_samples(model: str, dataset: str) -> int:
     samples = sum(len(numbers) for numbers in ledger.have().values())
     manifest = ledger.manifest()
     sources = manifest.get("sources", [])
-    imported = sum(stop - first for _, first, stop in sample_ranges(sources))
+    imported = sum(stop - first for _, first, stop in parse_sample_ranges(sources))
     if 0 < samples < imported:
         raise LostSamplesError(model, dataset, imported - samples, imported, [source["file"] for source in sources])
     if not samples or manifest.get("fingerprint", {}).get("engine") != IMPORT_ENGINE:
@@ -149,7 +149,7 @@ def _build_manifest_entries(
     known = manifest.get("sources", [])
     # New sources number their samples after all others, those of interrupted imports included.
     next_sample = {p: int(max(samples)) + 1 for p, samples in ledger.have().items()} if manifest else {}
-    for problem_id, _, stop in sample_ranges(known):
+    for problem_id, _, stop in parse_sample_ranges(known):
         next_sample[problem_id] = max(next_sample.get(problem_id, 0), stop)
     entries: list[dict[str, Any]] = []
     for survey in surveys:
@@ -159,7 +159,7 @@ def _build_manifest_entries(
             fault = f"the file is part of {what} already, with other conditions or as another format"
             raise ImportFileError(survey.source.file, f"{fault}; start over with --replace.")
         if not same:
-            next_sample.update({problem_id: stop for problem_id, _, stop in sample_ranges([entry])})
+            next_sample.update({problem_id: stop for problem_id, _, stop in parse_sample_ranges([entry])})
         entries.append(same or entry)
     return entries
 
@@ -177,7 +177,7 @@ def _write_samples(
         ledger.clear()
     known = [] if ledger.empty else [entry["hash"] for entry in ledger.manifest().get("sources", [])]
     new_entries = list({entry["hash"]: entry for entry in entries if entry["hash"] not in known}.values())
-    prompts = {problem_id: atomic_io.hash_of(row["question"]) for problem_id, row in problems.rows.items()}
+    prompts = {problem_id: atomic_io.hash_strings(row["question"]) for problem_id, row in problems.rows.items()}
     command = f"leash import … --model {ledger.folder.parent.name} --dataset {ledger.folder.name} --replace"
     ledger.open(fingerprint, prompts, again=command, engine=IMPORT_ENGINE, sources=new_entries)
     if problems.added:
@@ -187,7 +187,7 @@ def _write_samples(
     written = 0
     for survey, entry in zip(surveys, entries, strict=True):
         # The samples of a source are numbered in the order of the file.
-        numbers = {problem_id: count(first) for problem_id, first, _ in sample_ranges([entry])}
+        numbers = {problem_id: count(first) for problem_id, first, _ in parse_sample_ranges([entry])}
         for record in read_records(survey.source):
             problem_id = problems.match(record)
             assert problem_id is not None

@@ -111,7 +111,7 @@ def _parse_count(value: Any) -> int | None:
     raise _wrong_value(quote(repr(value)), f"a whole number from 0 to {MAX_INT32}")
 
 
-def parse_score(value: Any) -> float | None:
+def parse_float_score(value: Any) -> float | None:
     """A recorded score. It is only reported, never used, so a value that is no number is dropped without an error."""
     if not isinstance(value, bool | int | float):
         return None
@@ -119,9 +119,9 @@ def parse_score(value: Any) -> float | None:
 
 
 def _parse_number(value: Any) -> float | None:
-    if value is not None and parse_score(value) is None:
+    if value is not None and parse_float_score(value) is None:
         raise _wrong_value(quote(repr(value)), "a number")
-    return parse_score(value)
+    return parse_float_score(value)
 
 
 def parse_worked_golds(value: Any) -> list[str]:
@@ -138,7 +138,7 @@ Text = Annotated[str, PlainValidator(_parse_text)]
 Golds = Annotated[list[str], PlainValidator(parse_worked_golds)]
 Count = Annotated[int | None, PlainValidator(_parse_count)]  # of tokens, or the number of a sample
 Number = Annotated[float | None, PlainValidator(_parse_number)]
-Score = Annotated[float | None, PlainValidator(parse_score)]
+Score = Annotated[float | None, PlainValidator(parse_float_score)]
 Finish = Annotated[str, PlainValidator(lambda value: value if isinstance(value, str) else UNKNOWN_FINISH)]
 
 
@@ -165,7 +165,9 @@ def pair_completions(texts: Sequence[str], scores: Any, token_ids: Any = None) -
         scores = [scores]
     lists = (v if isinstance(v, list) and len(v) == len(texts) else [None] * len(texts) for v in (scores, token_ids))
     return [
-        RecordedCompletion(text, tokens=len(ids) if isinstance(ids, list) and ids else None, score=parse_score(score))
+        RecordedCompletion(
+            text, tokens=len(ids) if isinstance(ids, list) and ids else None, score=parse_float_score(score)
+        )
         for text, score, ids in zip(texts, *lists, strict=True)
     ]
 

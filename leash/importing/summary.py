@@ -22,9 +22,9 @@ from leash.errors import LeashError
 from leash.formatting import pluralize
 from leash.importing.importer import IMPORT_ENGINE, ImportResult
 from leash.importing.record import quote
-from leash.importing.survey import sample_ranges
-from leash.ledger import Ledger
+from leash.importing.survey import parse_sample_ranges
 from leash.params.loading import read_yaml
+from leash.sample_ledger import Ledger
 
 ParamsDict = dict[str, Any]
 
@@ -131,7 +131,7 @@ def _count_samples() -> dict[tuple[str, str], int]:
             continue
         if manifest.get("fingerprint", {}).get("engine") == IMPORT_ENGINE:
             samples: Counter[str] = Counter()
-            for problem_id, first, stop in sample_ranges(manifest["sources"]):
+            for problem_id, first, stop in parse_sample_ranges(manifest["sources"]):
                 samples[problem_id] += stop - first
             counts[file.parent.parent.name, file.parent.name] = min(samples.values(), default=1)
     return counts

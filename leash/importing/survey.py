@@ -73,7 +73,7 @@ class SourceSurvey:
         }
 
 
-def sample_ranges(entries: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, int, int]]:
+def parse_sample_ranges(entries: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, int, int]]:
     """The samples of problems in manifest entries: the id, the first number, and the one after the last (`0-50`)."""
     for entry in entries:
         for problem_id, numbers in entry["numbers"].items():

@@ -1,8 +1,8 @@
 r"""A second check of an answer that was graded correct. It shares no code with the graders, and claims less.
 
-recheck(r"\frac{1}{2}", ["0.5"], {}, "math")  ->  "agrees"
-recheck("0.25", ["0.5"], {}, "math")          ->  "disagrees"
-recheck("x+1", ["1+x"], {}, "math")           ->  "can't tell"
+recheck_answer(r"\frac{1}{2}", ["0.5"], {}, "math")  ->  "agrees"
+recheck_answer("0.25", ["0.5"], {}, "math")          ->  "disagrees"
+recheck_answer("x+1", ["1+x"], {}, "math")           ->  "can't tell"
 
 It agrees if answer and gold are equal letter for letter (spacing aside), or if both are numbers (sums, products,
 powers, fractions, roots and pi, evaluated here) and equal. Lists are compared element by element. Algebra, words and

@@ -1,7 +1,7 @@
 """The audit: which hits decide a category, are they right, and how did completions end?
 
 A category that depends on one hit in thousands depends on a grader's correctness, too. Such decisive hits are listed
-with the end of their completion and a second check (recheck.py) that shares no code with the graders. If the two
+with the end of their completion and a second check (answer_recheck.py) that shares no code with the graders. If the two
 disagree, a person should look.
 """
 

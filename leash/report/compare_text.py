@@ -34,7 +34,7 @@ def format_comparison(analysis: Analysis) -> str:
     remarks = [
         narrative.crossing_sentence(analysis),
         narrative.sharpening_sentence(analysis),
-        narrative.expected_counts_sentence(analysis),
+        narrative.expected_counts_caveat(analysis),
     ]
     blocks = [
         "\n".join(re.sub("^the ", "The ", sentence) for sentence in verdict),

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from leash.params.groups import Params
 from leash.report.cells import write_csv
-from leash.report.results import Results, matching_rows
+from leash.report.report_data import Results, matching_rows
 from leash.tables import FLOAT64, INT32, STRING
 
 PLOTTED_RATIOS = ("SRR", "NDR", "NSCR")

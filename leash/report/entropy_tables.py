@@ -8,7 +8,7 @@ import duckdb
 import pyarrow as pa
 
 from leash import database, tables
-from leash.scoring import entropy_measures
+from leash.scoring import entropy_estimates
 
 SQL_DIR = Path(__file__).parent
 ENTROPY_DIR = tables.DATA_DIR / "entropy"
@@ -38,9 +38,9 @@ def load_profile() -> pa.Table:
 
 def load_intervals() -> pa.Table:
     """Every measure of every model with its interval, and its floor: how much two runs of half the samples differ."""
-    return tables.read(INTERVALS_PATH, entropy_measures.INTERVALS_SCHEMA, "leash entropy")
+    return tables.read(INTERVALS_PATH, entropy_estimates.INTERVALS_SCHEMA, "leash entropy")
 
 
 def load_decoupling() -> pa.Table:
     """How much the entropies of every pair changed."""
-    return tables.read(DECOUPLING_PATH, entropy_measures.DECOUPLING_SCHEMA, "leash entropy")
+    return tables.read(DECOUPLING_PATH, entropy_estimates.DECOUPLING_SCHEMA, "leash entropy")

@@ -17,7 +17,7 @@ import pyarrow as pa
 from leash.formatting import format_text_table, format_value
 from leash.params.groups import Params
 from leash.report.narrative import SUMMARY_RATIOS
-from leash.report.results import Results, matching_rows
+from leash.report.report_data import Results, matching_rows
 from leash.statistics.ratios import RATIO_NAMES
 from leash.tables import FLOAT64, INT32, STRING, DamagedTableError
 

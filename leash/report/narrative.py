@@ -19,10 +19,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from leash.formatting import format_count, format_number, format_signed_percent, format_value, join_names, pluralize
+from leash.statistics.bootstrap_weights import Estimate
 from leash.statistics.decision import decide, has_comparable_floor, is_beyond_noise
 from leash.statistics.endings import EndingComparison
-from leash.statistics.odds_ratio import MIN_EXPECTED_COUNT
-from leash.statistics.resampling import Estimate
+from leash.statistics.sharpening_test import MIN_EXPECTED_COUNT
 from leash.statistics.support import detectable_mass
 
 Analysis = Mapping[str, Any]
@@ -334,7 +334,7 @@ def crossing_sentence(analysis: Analysis) -> str:
     return f"{model} overtakes at k* = {crossing['value']:,.0f} ({low} to {high}; {share})."
 
 
-def expected_counts_sentence(analysis: Analysis) -> str:
+def expected_counts_caveat(analysis: Analysis) -> str:
     """What `leash compare --k` counts if problems have more than k samples."""
     if analysis["counting"] != "expected":
         return ""

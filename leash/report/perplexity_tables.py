@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 
 from leash import database
 from leash.params.groups import Params
-from leash.scoring.selection import open_perplexity_scores
+from leash.scoring.scorable import open_perplexity_scores
 from leash.statistics import perplexity
-from leash.statistics.arrays import ObjectArray
+from leash.statistics.array_types import ObjectArray
 from leash.statistics.counts import ROLES
 from leash.statistics.perplexity import Resamples, TraceScores
 from leash.tables import FLOAT64, INT32, STRING
@@ -42,7 +42,7 @@ STYLE_SCHEMA = pa.schema(
 )
 
 
-def load_perplexity_tables(params: Params) -> tuple[pa.Table, pa.Table]:
+def compute_perplexity_tables(params: Params) -> tuple[pa.Table, pa.Table]:
     """Both tables, from the scores and categories on disk."""
     with open_perplexity_scores(params, "support") as connection:
         traces = database.query(connection, TRACES_SQL, {"models": list(params.models)})

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from leash import cross_pair, tables
 from leash.params.groups import Params
 from leash.report import published
-from leash.report.results import Results, matching_rows
+from leash.report.report_data import Results, matching_rows
 from leash.report.table_captions import TABLE_CAPTIONS
-from leash.scoring.entropy_measures import MEASURE_ESTIMATORS
+from leash.scoring.entropy_estimates import MEASURE_ESTIMATORS
 from leash.statistics.counts import ROLES
 from leash.statistics.ratios import RATIO_NAMES
 from leash.tables import FLOAT64, STRING

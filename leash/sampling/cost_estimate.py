@@ -28,9 +28,9 @@ from leash.datasets import loading
 from leash.engines import selection
 from leash.errors import LeashError
 from leash.formatting import MISSING_VALUE, format_text_table
-from leash.ledger import Ledger
 from leash.params.groups import Params
 from leash.problems import Problem, index_problems, load_problems
+from leash.sample_ledger import Ledger
 from leash.sampling import sampler
 from leash.statistics.support import min_hits_above
 
@@ -125,7 +125,7 @@ def estimate_costs(
 ) -> Iterator[Cost]:
     """The cost with the fixed budget, then with the adaptive one. Figures from the user replace measured ones."""
     problems = load_problems_offline(params, dataset)
-    on_disk = measure_samples(model, dataset, problems)
+    on_disk = count_stored_samples(model, dataset, problems)
     hits = count_hits(params, model, dataset, problems) if on_disk.mean_tokens is not None else None
     mean_tokens = given.mean_tokens or on_disk.mean_tokens
     speed = given.speed
@@ -163,7 +163,7 @@ def load_problems_offline(params: Params, dataset: str) -> ProblemSet:
     return ProblemSet(problems, len(problems))
 
 
-def measure_samples(model: str, dataset: str, problems: ProblemSet) -> SampleStats:
+def count_stored_samples(model: str, dataset: str, problems: ProblemSet) -> SampleStats:
     """How many samples each problem has on disk, and how large they are. Texts are not read."""
     ledger = Ledger(tables.completions_folder(model, dataset))
     parts = list(ledger.peek(["problem_id", "sample", "tokens"]))

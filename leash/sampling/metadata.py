@@ -14,8 +14,8 @@ from typing import Any
 
 from leash import atomic_io, tables
 from leash.errors import LeashError
-from leash.ledger import Ledger
 from leash.params.groups import Params
+from leash.sample_ledger import Ledger
 from leash.weights import find_weights
 
 SAMPLING_FILENAME = "sampling.json"

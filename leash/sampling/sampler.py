@@ -19,13 +19,13 @@ from leash.engines.protocol import Completion, Decoding, Engine, Request
 from leash.errors import LeashError
 from leash.grading.grade_answers import build_checker
 from leash.grading.graders import registry
-from leash.ledger import Ledger
 from leash.params.groups import ENGINES_WITHOUT_WEIGHTS, Params, Sample
 from leash.params.security import refuse_unlisted_graders
 from leash.problems import Problem, load_problems
 from leash.progress import Progress, format_rate
 from leash.prompts import Prompt
-from leash.sampling.budget import Budget, StoppingRule
+from leash.sample_ledger import Ledger
+from leash.sampling.sample_budget import Budget, StoppingRule
 from leash.scheduler.run import run_units
 from leash.weights import find_weights, load_processor, load_tokenizer
 
@@ -79,7 +79,7 @@ class DrawStats:
 def question_hashes(problems: Mapping[str, Problem], images: Mapping[str, Sequence[bytes]]) -> dict[str, str]:
     """A hash of each problem's question and images."""
     return {
-        problem: atomic_io.hash_of(row["question"], *map(atomic_io.bytes_hash, images.get(problem, ())))
+        problem: atomic_io.hash_strings(row["question"], *map(atomic_io.bytes_hash, images.get(problem, ())))
         for problem, row in problems.items()
     }
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from leash import install_hints
 from leash.errors import LeashError, NotInstalledError
-from leash.scheduler.units import Result, Unit, UnitQueue, WorkerPlan
+from leash.scheduler.worker_plan import Result, Unit, UnitQueue, WorkerPlan
 
 # After this many deaths of workers without a result in between, the cause is not bad luck.
 MAX_CONSECUTIVE_DEATHS = 8

@@ -29,7 +29,7 @@ from typing import Any
 
 from leash.errors import LeashError, describe_exit
 from leash.scheduler.parent_death import end_with_parent
-from leash.scheduler.units import Prepared, Result, Unit, UnitQueue, WorkerPlan, defer_sigterm, forkserver_context
+from leash.scheduler.worker_plan import Prepared, Result, Unit, UnitQueue, WorkerPlan, defer_sigterm, forkserver_context
 
 _prepare_once: Callable[[], Any]  # set in each worker process
 

@@ -30,13 +30,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from leash import atomic_io, cpu, install_hints, tables
+from leash import atomic_io, half_precision, install_hints, tables
 from leash.errors import LeashError, NotInstalledError
 from leash.params.groups import Params, Vllm
 from leash.progress import Progress
 from leash.prompts import build_prompt
 from leash.scheduler.run import run_units
-from leash.scheduler.units import WorkerPlan, register_preloads
+from leash.scheduler.worker_plan import WorkerPlan, register_preloads
 from leash.scoring.traces import Score, ScoringSpec, Trace
 from leash.weights import Weights, find_weights, has_gpu, load_model, with_scoring_dtype
 
@@ -147,7 +147,7 @@ class ScoreTable:
         self.labels = list(zip(job.labels, keys, strict=True))
         score_fields = {each.name for each in fields(Score)}
         self.score_schema = pa.schema([column for column in schema if column.name in score_fields])
-        rows_hash = atomic_io.hash_of(*schema.names, *(json.dumps([label, key]) for label, key in self.labels))
+        rows_hash = atomic_io.hash_strings(*schema.names, *(json.dumps([label, key]) for label, key in self.labels))
         self.note = {MADE_WITH_KEY: made_with, ROWS_KEY: rows_hash}
 
     def is_current(self) -> bool:
@@ -166,7 +166,7 @@ class ScoreTable:
     def write_part(self, scores: Sequence[Score]) -> None:
         """Write the scores of a finished unit."""
         rows = [{name: round_values(getattr(score, name)) for name in self.score_schema.names} for score in scores]
-        part = parts_folder(self.path) / f"{atomic_io.hash_of(*(score.key for score in scores))}.parquet"
+        part = parts_folder(self.path) / f"{atomic_io.hash_strings(*(score.key for score in scores))}.parquet"
         content = tables.table_from_rows(rows, self.score_schema)
         tables.write(part, content, self.score_schema, {MADE_WITH_KEY: self.made_with})
 
@@ -228,7 +228,7 @@ def _run_scoring(
         if not workers.ray and not has_gpu():
             # Probe the CPU once, here: worker processes inherit the result.
             for weights in {unit.weights for unit in units}:
-                cpu.require_half_precision(weights.name, weights.dtype)
+                half_precision.require_half_precision(weights.name, weights.dtype)
         yield from run_units(units, _prepare_nothing, score_unit, workers)
         return
     if spec.entropies:

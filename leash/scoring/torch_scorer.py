@@ -172,14 +172,14 @@ def summarize_steps(
         (np.bincount(row, values, len(rows)) / np.maximum(lengths, 1)).tolist()
         for values in (steps.entropy, steps.decoding_entropy, is_fork)
     ]
-    measured = zip(scores, *means, entropy_profiles(steps.entropy, lengths), strict=True)
+    measured = zip(scores, *means, mean_by_tenths(steps.entropy, lengths), strict=True)
     return [
         replace(score, token_entropy=own, decoding_entropy=decoding, forks=forks, profile=profile)
         for score, own, decoding, forks, profile in measured
     ]
 
 
-def entropy_profiles(values: FloatArray, lengths: NDArray[np.int64]) -> list[list[float | None]]:
+def mean_by_tenths(values: FloatArray, lengths: NDArray[np.int64]) -> list[list[float | None]]:
     """The mean of each row's values by tenths: step i of n belongs to tenth 10 * i // n."""
     row = np.repeat(np.arange(len(lengths)), lengths)
     step = np.arange(len(values)) - np.repeat(lengths.cumsum() - lengths, lengths)

@@ -24,7 +24,7 @@ class Trace:
     @property
     def key(self) -> str:
         """16 hex digits that identify the content. Scores are stored under it, so changing it discards them all."""
-        return atomic_io.hash_of(json.dumps(trace_to_dict(self)))
+        return atomic_io.hash_strings(json.dumps(trace_to_dict(self)))
 
     @property
     def size(self) -> int:

@@ -4,7 +4,7 @@
 
 The result is plain data, ready for JSON: null where a value is unknown, never NaN. Every estimate is {value, low, high,
 low_samples, high_samples}: the interval over problems, and that over problems and samples (null if sampling stopped
-early: see resampling.py). docs/compare.md documents the keys.
+early: see bootstrap_weights.py). docs/compare.md documents the keys.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from leash.statistics import extrapolation
-from leash.statistics.arrays import FloatArray, IntArray
-from leash.statistics.bootstrap import JsonDict, ProblemGroup
+from leash.statistics.array_types import FloatArray, IntArray
+from leash.statistics.bootstrap_weights import AnalysisSettings, bootstrap_interval
 from leash.statistics.categories import (
     categorize_problems,
     classify_counts,
@@ -30,10 +30,10 @@ from leash.statistics.decision import correct_for_several
 from leash.statistics.luck import luck_p_values
 from leash.statistics.net_change import net_change_tests
 from leash.statistics.noise import split_half_categories
-from leash.statistics.odds_ratio import fit_tilt
 from leash.statistics.pass_at_k import hit_probability
+from leash.statistics.problem_group import JsonDict, ProblemGroup
 from leash.statistics.ratios import RATIO_NAMES
-from leash.statistics.resampling import AnalysisSettings, bootstrap_interval
+from leash.statistics.sharpening_test import fit_tilt
 from leash.statistics.support import detectable_mass, hits_above
 from leash.statistics.testing import benjamini_hochberg
 

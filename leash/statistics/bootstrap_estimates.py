@@ -14,8 +14,8 @@ import math
 
 import numpy as np
 
-from leash.statistics.arrays import FloatArray, IntArray
-from leash.statistics.resampling import BootstrapWeights, Estimate, estimate_from_draws, t_correction
+from leash.statistics.array_types import FloatArray, IntArray
+from leash.statistics.bootstrap_weights import BootstrapWeights, Estimate, estimate_from_draws, t_correction
 
 # Fewer problems can be in perfect order by luck alone, so their rank correlation gets no interval.
 MIN_CORRELATION_PROBLEMS = 10

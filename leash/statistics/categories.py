@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leash.statistics.arrays import BoolArray, FloatArray, IntArray, ObjectArray, is_none
+from leash.statistics.array_types import BoolArray, FloatArray, IntArray, ObjectArray, is_none
 from leash.statistics.change_tests import change_p_values
 from leash.statistics.counts import ROLES, Counts
 from leash.statistics.intervals import curtailed_interval

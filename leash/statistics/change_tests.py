@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
-from leash.statistics.arrays import FloatArray, IntArray, ObjectArray
+from leash.statistics.array_types import FloatArray, IntArray, ObjectArray
 from leash.statistics.counts import ROLES, Counts
 from leash.statistics.pass_at_k import SampleCounts
 from leash.statistics.testing import fisher_p_values

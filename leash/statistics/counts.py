@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from leash.statistics.arrays import BoolArray, FloatArray, IntArray, ObjectArray
+from leash.statistics.array_types import BoolArray, FloatArray, IntArray, ObjectArray
 from leash.statistics.pass_at_k import SampleCounts
 
 # The two models of a pair, as columns name them.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from leash.statistics.arrays import FloatArray
+from leash.statistics.array_types import FloatArray
 
 # Curves that differ by less are equal up to rounding.
 TIE_TOLERANCE = 1e-12

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import optimize, special
 
-from leash.statistics.arrays import FloatArray, IntArray
+from leash.statistics.array_types import FloatArray, IntArray
 
 OPTIMIZER_STARTS = ((-2.0, -1.0, 0.0), (0.0, 0.0, 1.0))
 OPTIMIZER_BOUNDS = ((-12.0, 12.0), (-7.0, 7.0), (-7.0, 12.0))

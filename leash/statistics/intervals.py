@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
-from leash.statistics.arrays import BoolArray, FloatArray, IntArray
+from leash.statistics.array_types import BoolArray, FloatArray, IntArray
 
 
 def clopper_pearson(n: IntArray, c: IntArray, confidence: float) -> tuple[FloatArray, FloatArray]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from leash.statistics.arrays import FloatArray, IntArray
+from leash.statistics.array_types import FloatArray, IntArray
 from leash.statistics.counts import ROLES, Counts
 from leash.statistics.pass_at_k import hypergeometric_pmf
 from leash.statistics.support import hits_above

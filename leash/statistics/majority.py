@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from leash.statistics.arrays import BoolArray, FloatArray, IntArray
+from leash.statistics.array_types import BoolArray, FloatArray, IntArray
 
 MAJORITY_RESAMPLES = 100
 # Events of a probability below exp(-20) are ignored.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from leash.statistics.arrays import FloatArray, IntArray
+from leash.statistics.array_types import FloatArray, IntArray
 from leash.statistics.categories import CategoryShares
 from leash.statistics.pass_at_k import SampleCounts, hit_probability, hypergeometric_pmf
 from leash.statistics.support import hits_above

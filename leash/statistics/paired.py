@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize, stats
 
-from leash.statistics.arrays import FloatArray
+from leash.statistics.array_types import FloatArray
 
 
 @dataclass(frozen=True)

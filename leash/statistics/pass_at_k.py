@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from leash.statistics.arrays import BoolArray, FloatArray, IntArray, ObjectArray
+from leash.statistics.array_types import BoolArray, FloatArray, IntArray, ObjectArray
 
 # A table of ln x! for larger x would not fit in memory.
 MAX_TABLE_BITS = 22

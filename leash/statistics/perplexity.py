@@ -21,8 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leash.statistics.arrays import BoolArray, FloatArray, IntArray
-from leash.statistics.resampling import Estimate, estimate_from_draws, t_correction
+from leash.statistics.array_types import BoolArray, FloatArray, IntArray
+from leash.statistics.bootstrap_weights import Estimate, estimate_from_draws, t_correction
 from leash.statistics.seeds import stream
 
 MIN_INTERVAL_PROBLEMS = 2

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from leash.statistics.arrays import FloatArray
+from leash.statistics.array_types import FloatArray
 
 RATIO_NAMES = ("SRR", "NDR", "SDS", "NSCR")
 

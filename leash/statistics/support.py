@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from leash.statistics.arrays import IntArray
+    from leash.statistics.array_types import IntArray
 
 
 def hits_above(share: ArrayLike, k: ArrayLike) -> IntArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import special, stats
 
-from leash.statistics.arrays import BoolArray, FloatArray, IntArray, ObjectArray
+from leash.statistics.array_types import BoolArray, FloatArray, IntArray, ObjectArray
 from leash.statistics.pass_at_k import hypergeometric_pmf
 
 # Equally likely outcomes may differ by rounding.

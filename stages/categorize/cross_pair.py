@@ -14,17 +14,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leash import tables
+from leash.counting.analysis_settings import settings_of
 from leash.counting.metrics import group_masks
-from leash.counting.settings import settings_of
 from leash.cross_pair import (
     PAIRED_PATH,
     PAIRED_SCHEMA,
     TRAJECTORY_PATH,
     common_k,
     estimate_columns,
-    order_pairs,
     pairs_to_compare,
     ratio_floor_columns,
+    sort_pairs_by_step,
     trajectory_schema,
 )
 from leash.params.groups import Params
@@ -39,7 +39,7 @@ def write_cross_pair_tables(params: Params, support: pa.Table, analyses: Analyse
     k, which are used again if that is the common one."""
     k, settings = common_k(params), settings_of(params)
     trajectory: list[dict[str, Any]] = []
-    for pair in order_pairs(params):
+    for pair in sort_pairs_by_step(params):
         rows = support.filter(pc.equal(support["pair"], pair))
         counts = Counts.from_table(rows)
         about = {"pair": pair, **params.pairs[pair].model_dump(include={"base", "training", "step"}), "k": k}

@@ -17,17 +17,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leash import atomic_io, database, tables
+from leash.counting.analysis_settings import settings_of
 from leash.counting.metrics import group_masks
-from leash.counting.settings import settings_of
 from leash.params.groups import Params
 from leash.statistics import majority, seeds
 from leash.statistics.analysis import analyze_counts, to_jsonable
-from leash.statistics.arrays import FloatArray, is_none
-from leash.statistics.bootstrap import budget_grid
+from leash.statistics.array_types import FloatArray, is_none
+from leash.statistics.bootstrap_weights import AnalysisSettings, bootstrap_interval
 from leash.statistics.categories import categorize_problems
 from leash.statistics.counts import ROLES, Counts
 from leash.statistics.decision import correct_for_several
-from leash.statistics.resampling import AnalysisSettings, bootstrap_interval
+from leash.statistics.problem_group import budget_grid
 
 SQL_DIR = Path(__file__).parent
 # maj@k of each problem at the powers of two up to k and at k itself, by (model, data set, k) and problem.

@@ -27,10 +27,10 @@ import pyarrow.compute as pc
 from scipy import stats
 
 from leash import database, tables
-from leash.counting.counts import common_k_plan, create_counts_table, open_tallies, pair_plan
+from leash.counting.hit_counts import common_k_plan, create_counts_table, open_tallies, pair_plan
 from leash.errors import MissingVerdictsError
 from leash.params.groups import Params
-from leash.statistics.arrays import FloatArray, IntArray
+from leash.statistics.array_types import FloatArray, IntArray
 from leash.statistics.categories import categorize_problems, classify_masses
 from leash.statistics.counts import ROLES, Counts
 from stages.categorize import cross_pair, group_analysis
@@ -47,7 +47,9 @@ def run(params: Params) -> list[str]:
     with open_tallies(params, [own_k, common_k]) as connection:
         # The other units read the table `counts` that problem_support leaves in the connection.
         support = problem_support(connection, params, own_k)
-        units = {unit: unit_support(connection, params, unit) for unit in params.categorize.units if unit != "problem"}
+        units = {
+            unit: support_by_unit(connection, params, unit) for unit in params.categorize.units if unit != "problem"
+        }
         for unit, rows in [("problem", support), *units.items()]:
             for pair in params.run.pairs:
                 of_pair = rows.filter(pc.equal(rows["pair"], pair))
@@ -65,7 +67,7 @@ def problem_support(connection: duckdb.DuckDBPyConnection, params: Params, plan:
     return add_categories(database.query(connection, SQL_DIR / "guesses.sql"), params.categorize.confidence)
 
 
-def unit_support(connection: duckdb.DuckDBPyConnection, params: Params, unit: str) -> pa.Table:
+def support_by_unit(connection: duckdb.DuckDBPyConnection, params: Params, unit: str) -> pa.Table:
     """The support table by answer or by completion, for the plan and counts that `problem_support` left."""
     if unit == "answer":
         counts = database.query(connection, SQL_DIR / "answers.sql")

@@ -20,12 +20,12 @@ import duckdb
 import pyarrow as pa
 
 from leash import database, tables
-from leash.counting.settings import settings_of
+from leash.counting.analysis_settings import settings_of
 from leash.params.groups import Params
 from leash.report import entropy_tables
-from leash.scoring.entropy_measures import DECOUPLING_SCHEMA, INTERVALS_SCHEMA, estimate_decoupling, estimate_intervals
+from leash.scoring.entropy_estimates import DECOUPLING_SCHEMA, INTERVALS_SCHEMA, estimate_decoupling, estimate_intervals
+from leash.scoring.scorable import pairs_table, require_completions, scorable, write_empty_tables
 from leash.scoring.score_tables import build_job, plan_scoring_workers, update_score_tables
-from leash.scoring.selection import pairs_table, require_completions, scorable, write_empty_tables
 from leash.scoring.traces import ScoringSpec
 
 SQL_DIR = Path(__file__).parent
@@ -52,7 +52,7 @@ def run(params: Params) -> tuple[int, list[str]]:
     connection = database.open_database(params, only=("entropy",))
     connection.register("answers", answers)
     connection.register("halves", halves)
-    write_comparisons(params, connection)
+    write_summary_tables(params, connection)
     return scored, left_out + describe_short_problems(params, connection) + describe_long_samples(connection)
 
 
@@ -68,7 +68,7 @@ def answer_entropies_by_half(connection: duckdb.DuckDBPyConnection, samples: int
     return pa.concat_tables(p.append_column("later", pa.array([later] * p.num_rows, pa.bool_())) for later, p in parts)
 
 
-def write_comparisons(params: Params, connection: duckdb.DuckDBPyConnection) -> None:
+def write_summary_tables(params: Params, connection: duckdb.DuckDBPyConnection) -> None:
     """Write the profile of every model, its measures with intervals and noise floors, and the changes of every pair."""
     entropy_tables.create_measured_table(connection)
     profiles, settings = database.query(connection, SQL_DIR / "profile.sql"), settings_of(params)

@@ -20,8 +20,8 @@ import duckdb
 
 from leash import database, tables
 from leash.params.groups import Params
+from leash.scoring.scorable import require_completions, scorable, write_empty_tables
 from leash.scoring.score_tables import ScoringJob, build_job, plan_scoring_workers, update_score_tables
-from leash.scoring.selection import require_completions, scorable, write_empty_tables
 from leash.scoring.traces import ScoringSpec
 
 SQL_DIR = Path(__file__).parent

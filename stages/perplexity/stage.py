@@ -23,8 +23,8 @@ from leash import database, tables
 from leash.params.groups import Params
 from leash.scoring import references
 from leash.scoring.references import Reference
+from leash.scoring.scorable import open_perplexity_scores, require_completions, scorable, write_empty_tables
 from leash.scoring.score_tables import build_job, plan_scoring_workers, update_score_tables
-from leash.scoring.selection import open_perplexity_scores, require_completions, scorable, write_empty_tables
 from leash.scoring.traces import ScoringSpec
 
 SQL_DIR = Path(__file__).parent

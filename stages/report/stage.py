@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leash import atomic_io, cross_pair, database, tables
-from leash.counting.metrics import compute_metrics, compute_pass_at_k, metrics_by_epsilon
+from leash.counting.metrics import completion_metrics_by_epsilon, compute_metrics, compute_pass_at_k
 from leash.params.groups import Params
 from leash.report import audit, cells, dvc_plots, entropy_tables, perplexity_tables
 from leash.report.figures import drawing
@@ -27,9 +27,9 @@ from leash.report.metrics import REPORTS_DIR, add_pass_at_k_intervals, metrics_b
 from leash.report.narrative import verdict_sentences
 from leash.report.page import content, html
 from leash.report.provenance import collect_provenance
-from leash.report.results import Results
+from leash.report.report_data import Results
 from leash.report.tables import build_report_tables
-from leash.scoring.selection import scorable
+from leash.scoring.scorable import scorable
 
 SQL_DIR = Path(__file__).parent
 # Other answers of a problem are counted together, and longer answers are cut.
@@ -60,7 +60,7 @@ def collect_results(params: Params) -> Results:
     hits = audit.find_decisive_hits(params, connection)
     examples = content.load_example_candidates(params, connection)
     texts = audit.read_completion_texts([*hits, *examples])
-    by_category, style = perplexity_tables.load_perplexity_tables(params)
+    by_category, style = perplexity_tables.compute_perplexity_tables(params)
     by_ending = audit.compare_endings(params, connection)
     trajectory = tables.read(
         cross_pair.TRAJECTORY_PATH, cross_pair.trajectory_schema(cross_pair.common_k(params)), "leash categorize"
@@ -73,7 +73,7 @@ def collect_results(params: Params) -> Results:
         trajectory=trajectory,
         comparison=trajectory.filter(pc.equal(trajectory["dataset"], "all")),
         paired=tables.read(cross_pair.PAIRED_PATH, cross_pair.PAIRED_SCHEMA, "leash categorize"),
-        completions=metrics_by_epsilon(_read_support(params, "completion")),
+        completions=completion_metrics_by_epsilon(_read_support(params, "completion")),
         masses=mass_lower_bounds(params, connection),
         perplexity=by_category,
         style=style,

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from leash import dvc_state, prompts, tables
+from leash import dvc_samples, prompts, tables
 from leash.engines import selection
-from leash.ledger import Ledger
 from leash.params.groups import ENGINES_WITHOUT_WEIGHTS, Params
 from leash.problems import load_problems
+from leash.sample_ledger import Ledger
 from leash.sampling import metadata, sampler
 from leash.sampling.sampler import DrawStats
 
@@ -23,7 +23,7 @@ def run(params: Params, model: str, dataset: str, *, resample: bool = False, pil
     """Draw the missing samples of every problem: all below k, or until it has enough hits. A `pilot` draws the first
     few of each instead; they are the run's own first samples."""
     if not resample:
-        dvc_state.refuse_redrawing(model, dataset)
+        dvc_samples.require_pulled_samples(model, dataset)
     if selection.choose_engine(params, model) == "import":
         # Importing pulls in readers of other tools' formats, which sampling does not need.
         from leash.importing import importer

@@ -10,7 +10,7 @@ from __future__ import annotations
 from leash import atomic_io, tables
 from leash.errors import MissingCompletionsError
 from leash.grading.graders import registry
-from leash.grading.verification import extract_answers, grade_shards, grading_fingerprint
+from leash.grading.verification import extract_answers, grading_fingerprint, iterate_shard_verdicts
 from leash.params.groups import Params
 from leash.problems import load_problems
 
@@ -22,7 +22,7 @@ def run(params: Params, model: str, dataset: str) -> int:
         raise MissingCompletionsError(model, dataset)
     graders = registry.require_graders({problem["grader"] for problem in problems.values()})
     problems_hash = atomic_io.file_hash(tables.problems_path(dataset))
-    made_from = atomic_io.hash_of(grading_fingerprint(params.verify, graders), problems_hash)
+    made_from = atomic_io.hash_strings(grading_fingerprint(params.verify, graders), problems_hash)
 
     # Shards of completions never change under their name, so a verdict shard with this hash is up to date.
     verdicts = tables.verdicts_folder(model, dataset)
@@ -38,6 +38,6 @@ def run(params: Params, model: str, dataset: str) -> int:
     answers = extract_answers(params, problems, stale, label)
     fresh = sorted(set(shards) - set(stale))
     fresh_verdicts = [tables.read(verdicts / s.name, tables.VERDICTS_SCHEMA, "leash verify") for s in fresh]
-    for name, table in grade_shards(params, problems, answers, fresh_verdicts, label):
+    for name, table in iterate_shard_verdicts(params, problems, answers, fresh_verdicts, label):
         tables.write(verdicts / name, table, tables.VERDICTS_SCHEMA, note={"made_from": made_from})
     return sum(table.num_rows for table in answers.values())

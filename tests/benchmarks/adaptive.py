@@ -19,7 +19,7 @@ import pyarrow as pa
 from result import tell
 
 from leash import database
-from leash.counting import counts, metrics
+from leash.counting import hit_counts, metrics
 from leash.params import groups, loading
 from stages.categorize import stage as categorize
 from stages.fetch import stage
@@ -109,8 +109,8 @@ def oracle_tokens(folder: Path, settings: groups.Params, model: str, h: int) -> 
 
 
 def compute_support(params: groups.Params) -> pa.Table:
-    plan = counts.pair_plan(params)
-    with counts.open_tallies(params, [plan]) as connection:
+    plan = hit_counts.pair_plan(params)
+    with hit_counts.open_tallies(params, [plan]) as connection:
         return categorize.problem_support(connection, params, plan)
 
 

@@ -17,7 +17,7 @@ from leash.engines.torch_engine import TorchEngine
 from leash.params import loading
 from leash.prompts import Prompt
 from leash.scheduler.run import run_units
-from leash.scheduler.units import WorkerPlan
+from leash.scheduler.worker_plan import WorkerPlan
 
 ROOT = Path(__file__).parent.parent.parent
 DECODING = Decoding(1.0, 1.0, 72)

@@ -32,16 +32,16 @@ import numpy as np
 from result import tell
 
 from leash.statistics.analysis import analyze_counts
-from leash.statistics.arrays import BoolArray, FloatArray, IntArray, ObjectArray
-from leash.statistics.bootstrap import ProblemGroup, describe_categories, difference_interval
+from leash.statistics.array_types import BoolArray, FloatArray, IntArray, ObjectArray
+from leash.statistics.bootstrap_weights import AnalysisSettings, BootstrapWeights
 from leash.statistics.categories import CategoryShares, categorize_problems, category_letters, classify_counts
 from leash.statistics.counts import ROLES, Counts
 from leash.statistics.decision import correct_for_several, is_beyond_noise
 from leash.statistics.luck import luck_p_values
 from leash.statistics.net_change import net_change_tests
 from leash.statistics.pass_at_k import pass_at_k_columns
+from leash.statistics.problem_group import ProblemGroup, describe_categories, difference_interval
 from leash.statistics.ratios import compute_ratios
-from leash.statistics.resampling import AnalysisSettings, BootstrapWeights
 from leash.statistics.seeds import stream
 from leash.statistics.support import detectable_mass, min_hits_above
 from leash.statistics.testing import benjamini_hochberg, fisher_p_values, mcnemar_p_value

@@ -33,7 +33,7 @@ import pyarrow as pa
 from result import tell
 
 from leash import tables
-from leash.counting import counts as categorize
+from leash.counting import hit_counts as categorize
 from leash.counting import metrics
 from leash.params import loading
 from leash.statistics.seeds import stream
@@ -144,7 +144,7 @@ def ours() -> None:
     wanted = categorize.pair_plan(settings)
     with categorize.open_tallies(settings, [wanted]) as connection:
         support = stage_module.problem_support(connection, settings, wanted)
-        answers = stage_module.unit_support(connection, settings, "answer")
+        answers = stage_module.support_by_unit(connection, settings, "answer")
     for rows, unit in ((support, "problem"), (answers, "answer")):
         tables.write(tables.support_path("rlvr", unit), rows, tables.SUPPORT_SCHEMA)
         metrics.compute_metrics(rows)

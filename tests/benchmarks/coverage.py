@@ -22,14 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 from result import tell
 
+from leash.statistics.aggregate_columns import model_contributions
 from leash.statistics.analysis import analyze_counts
-from leash.statistics.bootstrap import ProblemGroup, compute_aggregates
-from leash.statistics.contributions import model_contributions
+from leash.statistics.bootstrap_weights import AnalysisSettings
 from leash.statistics.counts import ROLES, Counts
 from leash.statistics.crossing import crossing_k
-from leash.statistics.odds_ratio import fit_tilt
+from leash.statistics.problem_group import ProblemGroup, compute_aggregates
 from leash.statistics.ratios import RATIO_NAMES, compute_ratios
-from leash.statistics.resampling import AnalysisSettings
+from leash.statistics.sharpening_test import fit_tilt
 
 Reals = NDArray[np.float64]
 PROBLEMS, K, EPSILON, LEVEL = 300, 128, 0.05, 0.95

@@ -18,11 +18,11 @@ import pytest
 from leash.params.groups import Params
 from leash.report.page import content
 from leash.statistics.analysis import analyze_counts
+from leash.statistics.bootstrap_weights import AnalysisSettings
 from leash.statistics.categories import classify_support, support_probability
 from leash.statistics.counts import Counts
 from leash.statistics.pass_at_k import SampleCounts, hit_probability
 from leash.statistics.ratios import RATIO_NAMES, compute_ratios
-from leash.statistics.resampling import AnalysisSettings
 from leash.statistics.support import detectable_mass
 from tests import made
 from tests.browser import CHROMIUM, browser, opened

@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from leash.ledger import Ledger
 from leash.params import groups, loading
+from leash.sample_ledger import Ledger
 from leash.statistics import seeds
 from stages.fetch import stage
 from stages.sample import stage as sample

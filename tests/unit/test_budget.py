@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from leash.ledger import SampleNumbers
-from leash.sampling.budget import Budget, DrawUnit, StoppingRule
+from leash.sample_ledger import SampleNumbers
+from leash.sampling.sample_budget import Budget, DrawUnit, StoppingRule
 from leash.statistics import seeds
 
 IDS = [f"p{i}" for i in range(12)]

@@ -12,7 +12,7 @@ from scipy import optimize, stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
-from leash.statistics.arrays import FloatArray
+from leash.statistics.array_types import FloatArray
 from leash.statistics.categories import categorize_problems, classify_counts
 from leash.statistics.change_tests import stopped_p_values
 from leash.statistics.counts import Counts

@@ -221,7 +221,7 @@ def test_completions_need_their_exact_log_probabilities(project: Params) -> None
 def test_checkpoints_are_compared_in_turn_and_trainings_at_their_ends(project: Params) -> None:
     raw = yaml.load((ROOT / "params.yaml").read_text())
     params = write_params(Path(), raw)
-    assert cross_pair.order_pairs(params) == ["rlvr-050", "rlvr-100", "rlvr", "sft"]
+    assert cross_pair.sort_pairs_by_step(params) == ["rlvr-050", "rlvr-100", "rlvr", "sft"]
     assert list(cross_pair.pairs_to_compare(params).values()) == [
         ("rlvr-050", "rlvr-100"),
         ("rlvr-100", "rlvr"),

@@ -17,10 +17,10 @@ from click.testing import CliRunner
 from scipy import stats
 
 from leash.statistics.analysis import analyze_counts
+from leash.statistics.bootstrap_weights import AnalysisSettings
 from leash.statistics.categories import categorize_problems, classify_counts
 from leash.statistics.counts import Counts
 from leash.statistics.net_change import net_change_tests
-from leash.statistics.resampling import AnalysisSettings
 from stages.categorize import stage
 from stages.cli import main
 from tests.unit.test_support import support

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from leash import atomic_io, cpu, tables, weights
+from leash import atomic_io, half_precision, tables, weights
 from leash.doctor import capacity, machine, requirements
 from leash.doctor.lines import Line, Section, describe_missing, format_sections
 from leash.engines import selection
@@ -325,7 +325,7 @@ def test_vllm_must_be_the_build_for_this_hardware(
         (lambda: machine.package_line(machine.PACKAGES[0], None), "missing", "`pip install -e .`"),
         (lambda: machine.package_line(machine.PACKAGES[-1], None), "no", "`pip install -e '.[ray]'`"),
         (lambda: machine.leash_line(None, None, Path("bin")), "missing", "`pip install -e .`"),
-        (lambda: next(machine.offline_lines({"HF_HUB_OFFLINE": "1"})), "ok", "HF_HUB_OFFLINE is set"),
+        (lambda: next(machine.offline_mode_lines({"HF_HUB_OFFLINE": "1"})), "ok", "HF_HUB_OFFLINE is set"),
     ],
 )
 def test_lines_on_machines_that_are_not_at_hand(line: Callable[[], Line], mark: str, text: str) -> None:
@@ -334,7 +334,7 @@ def test_lines_on_machines_that_are_not_at_hand(line: Callable[[], Line], mark: 
 
 
 def test_no_line_on_the_hub_if_offline_mode_is_off() -> None:
-    assert list(machine.offline_lines({"HF_HUB_OFFLINE": "0"})) == []
+    assert list(machine.offline_mode_lines({"HF_HUB_OFFLINE": "0"})) == []
 
 
 def test_resources_are_rounded() -> None:
@@ -464,12 +464,12 @@ def test_the_number_of_parameters_comes_from_the_weights_or_the_name(project: gr
 def test_half_precision_is_reported_if_the_run_uses_it(
     support: str, mark: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(cpu.SUPPORT_VARIABLE, support)
+    monkeypatch.setenv(half_precision.SUPPORT_VARIABLE, support)
     assert "bfloat16" not in marks(doctor())
     adapted({"base": {"path": "models/embedded/base", "dtype": "bfloat16"}})
     result = doctor()
     assert marks(result)["bfloat16"] == mark
-    assert (cpu.MAX_ISA in result.stdout) == (support == "capped")
+    assert (half_precision.MAX_ISA in result.stdout) == (support == "capped")
     assert ("float32" in result.stdout) == (support == "none")
 
 

@@ -12,8 +12,21 @@ from tests.conftest import ROOT
 
 # What a stage may use without a dependency on it: writing, running and talking to people decide no number.
 DECIDES_NO_NUMBER = {
-    *("leash.atomic_io", "leash.checksum", "leash.cpu", "leash.dvc_state", "leash.errors", "leash.install_hints"),
-    *("leash.formatting", "leash.ledger", "leash.progress", "leash.engines.protocol", "leash.engines.vllm_startup"),
+    *(
+        "leash.atomic_io",
+        "leash.parquet_checksum",
+        "leash.half_precision",
+        "leash.dvc_samples",
+        "leash.errors",
+        "leash.install_hints",
+    ),
+    *(
+        "leash.formatting",
+        "leash.sample_ledger",
+        "leash.progress",
+        "leash.engines.protocol",
+        "leash.engines.vllm_startup",
+    ),
 }
 # Imported by these stages for something else than their output: prompts and instructions for previews and refusals,
 # views of DuckDB to find duplicates, weights and types for provenance.
@@ -81,7 +94,7 @@ def test_a_stage_depends_on_all_code_that_decides_its_output(stage: str) -> None
     }
     # These reach a stage through the types of params, which `resolve` writes out.
     allowed = DECIDES_NO_NUMBER | USED_FOR_MESSAGES.get(stage, set())
-    allowed |= {"leash.statistics.support", "leash.statistics.arrays"}
+    allowed |= {"leash.statistics.support", "leash.statistics.array_types"}
     assert unlisted <= allowed
 
 

@@ -18,9 +18,9 @@ from leash import database, tables
 from leash.grading.graders.types import no_answer_grade, unscored_grade
 from leash.params.groups import Params
 from leash.report import entropy_tables, narrative
-from leash.scoring import entropy_measures
+from leash.scoring import entropy_estimates
 from leash.statistics import seeds
-from leash.statistics.resampling import AnalysisSettings
+from leash.statistics.bootstrap_weights import AnalysisSettings
 from stages.entropy import stage
 from stages.fetch import stage as fetch
 from stages.sample import stage as sample
@@ -268,7 +268,7 @@ def paired(connection: duckdb.DuckDBPyConnection, base: str = "base", rlvr: str 
     pairs = [{"pair": "both", "base": base, "rlvr": rlvr}]
     connection.register("pairs", pa.Table.from_pylist(pairs))
     changes = database.query(connection, stage.SQL_DIR / "changes.sql")
-    return entropy_measures.estimate_decoupling(changes, pairs, AnalysisSettings(resamples=200))
+    return entropy_estimates.estimate_decoupling(changes, pairs, AnalysisSettings(resamples=200))
 
 
 def test_changes_of_a_pair_are_those_of_single_problems() -> None:
@@ -307,7 +307,7 @@ def test_problems_are_counted_by_the_direction_of_their_changes() -> None:
     moves = {"token_entropy": token, "decoding_entropy": token, "answer_entropy": answer, "answer_entropy_mm": answer}
     changes = pa.table({"pair": ["both"] * 8, "dataset": ["chain"] * 8, **moves})
     pairs = [{"pair": "both", "base": "base", "rlvr": "rlvr"}]
-    row = entropy_measures.estimate_decoupling(changes, pairs, AnalysisSettings(resamples=200))[0]
+    row = entropy_estimates.estimate_decoupling(changes, pairs, AnalysisSettings(resamples=200))[0]
     assert (row["token_up_answer_down"], row["token_down_answer_up"]) == (2 / 8, 1 / 8)
     assert row["token_up_answer_down_low"] < 2 / 8 < row["token_up_answer_down_high"]
     assert row["spearman"] == pytest.approx(stats.spearmanr(token, answer).statistic)
@@ -358,7 +358,7 @@ def test_values_with_intervals_are_those_of_the_summary() -> None:
     connection = connected(all_verdicts(), all_scores())
     summary = {(row["model"], row["dataset"]): row for row in rows_of(connection, "summary")}
     measured = connection.table("measured").to_arrow_table()
-    found = entropy_measures.estimate_intervals(measured, floors_of(connection), AnalysisSettings(resamples=200))
+    found = entropy_estimates.estimate_intervals(measured, floors_of(connection), AnalysisSettings(resamples=200))
     assert {row["measure"] for row in found} == set(rows_of(connection, "summary")[0]) - {
         "model", "dataset", "problems", "samples",
     }  # fmt: skip
@@ -434,7 +434,7 @@ def test_the_embedded_pair_from_samples_to_the_report() -> None:
     rows = entropy_tables.load_decoupling().to_pylist()
     assert [(row["pair"], row["dataset"]) for row in rows] == [("rlvr", "all"), ("rlvr", "chain")]
     by_model = {row["model"]: row for row in colder if row["dataset"] == "all"}
-    for name in entropy_measures.CHANGE_MEASURES:
+    for name in entropy_estimates.CHANGE_MEASURES:
         assert rows[0][name] == pytest.approx(by_model["rlvr"][name] - by_model["base"][name])
     assert narrative.decoupling_sentence(rows[0]).startswith("rlvr: token entropy ")
     assert entropy_tables.load_intervals().num_rows == 4 * 8

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from leash.report.narrative import decoupling_sentence
-from leash.statistics.resampling import Estimate
+from leash.statistics.bootstrap_weights import Estimate
 
 
 def pair_row(token: Estimate, answer: Estimate, rank: Estimate, **others: Any) -> dict[str, Any]:

@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 
 from leash.statistics import seeds
-from leash.statistics.arrays import FloatArray
+from leash.statistics.array_types import FloatArray
 from leash.statistics.bootstrap_estimates import mean_estimate, share_estimate, spearman_estimate
-from leash.statistics.resampling import Estimate, draw_weights
+from leash.statistics.bootstrap_weights import Estimate, draw_weights
 
 
 def numbers_of(found: Estimate) -> tuple[float, float, float]:

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from leash import tables
 from leash.benchmarks.benchmark import MissingColumnError, RowError
 from leash.datasets import loading
-from leash.datasets.source import DatasetSourceError, SourceFileError
+from leash.datasets.source_files import DatasetSourceError, SourceFileError
 from leash.errors import LeashError
 from leash.importing import importer
 from leash.importing.jsonl import FieldMapping

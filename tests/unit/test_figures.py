@@ -21,9 +21,9 @@ from matplotlib.transforms import Bbox, BboxBase
 
 from leash import cross_pair as several
 from leash import tables
-from leash.counting import counts, metrics
+from leash.counting import hit_counts, metrics
 from leash.params import groups as params
-from leash.report import results as report
+from leash.report import report_data as report
 from leash.report.figures import drawing as figures
 from leash.report.figures import style, support
 from leash.report.metrics import add_pass_at_k_intervals
@@ -155,10 +155,10 @@ def made_up(folder: Path, problems: int, k: int) -> tuple[params.Params, report.
 def counted(chosen: params.Params) -> report.Results:
     """The tables that figures need of a run without weights: the first pair on each data set, and the other
     pairs on all of them together."""
-    wanted, level = counts.pair_plan(chosen), counts.common_k_plan(chosen)
+    wanted, level = hit_counts.pair_plan(chosen), hit_counts.common_k_plan(chosen)
     pair = chosen.run.pairs[0]
     first = chosen.model_copy(update={"run": chosen.run.model_copy(update={"pairs": [pair]})})
-    with counts.open_tallies(chosen, [wanted, level]) as connection, pytest.MonkeyPatch.context() as patched:
+    with hit_counts.open_tallies(chosen, [wanted, level]) as connection, pytest.MonkeyPatch.context() as patched:
         support = categorize.problem_support(connection, chosen, wanted)
         of_first = group_analysis.write_analyses(first, support, {})
         for module in (group_analysis, cross_pair):

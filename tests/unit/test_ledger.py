@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from leash import atomic_io, tables
-from leash import ledger as ledger_module
+from leash import sample_ledger as ledger_module
 from leash.engines.protocol import Completion
-from leash.ledger import DamagedManifestError, Ledger, LedgerLockedError, SamplesMismatchError
+from leash.sample_ledger import DamagedManifestError, Ledger, LedgerLockedError, SamplesMismatchError
 from leash.statistics import seeds
 from tests.faults import damage
 

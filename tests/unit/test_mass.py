@@ -157,7 +157,11 @@ def test_completions_are_counted_at_any_epsilon(scored: Params) -> None:
     assert categorize.run(scored) == []
     support = tables.read(tables.support_path("rlvr", "completion"), tables.SUPPORT_SCHEMA, "")
     support = support.append_column("pair", [["rlvr"] * support.num_rows])
-    found = [row for row in metrics.metrics_by_epsilon(support, (0.0, 0.01)).to_pylist() if row["dataset"] == "all"]
+    found = [
+        row
+        for row in metrics.completion_metrics_by_epsilon(support, (0.0, 0.01)).to_pylist()
+        if row["dataset"] == "all"
+    ]
     assert [row["P"] for row in found] == [support.num_rows, sum(map(above, support.to_pylist()))]
     pairs = list(zip(support["mass_base"].to_pylist(), support["mass_rlvr"].to_pylist(), strict=True))
     assert found[1]["E"] == sum(base <= 0.01 < rlvr for base, rlvr in pairs)

@@ -15,10 +15,10 @@ import pytest
 from leash.report.compare_text import format_comparison
 from leash.report.narrative import sharpening_sentence, uncertainty_sentences, verdict_sentences
 from leash.statistics.analysis import analyze_counts
+from leash.statistics.bootstrap_weights import AnalysisSettings
 from leash.statistics.counts import Counts
 from leash.statistics.decision import correct_for_several, decide, is_beyond_noise
 from leash.statistics.endings import EndingComparison
-from leash.statistics.resampling import AnalysisSettings
 
 Four = tuple[int, int, int, int]  # samples and hits of the base, and of the trained model
 WORDS = 47  # of a first sentence

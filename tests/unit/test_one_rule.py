@@ -24,8 +24,8 @@ from leash.counting.metrics import compute_metrics, compute_pass_at_k
 from leash.report.metrics import add_pass_at_k_intervals, metrics_by_pair, round_floats, summarize_metrics
 from leash.report.narrative import verdict_sentences
 from leash.report.page import content
+from leash.statistics.bootstrap_weights import AnalysisSettings
 from leash.statistics.decision import decide
-from leash.statistics.resampling import AnalysisSettings
 from stages.categorize.group_analysis import analyze_groups, correct_families
 from stages.categorize.stage import add_categories
 from stages.cli import main

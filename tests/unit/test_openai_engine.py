@@ -418,7 +418,7 @@ def test_the_stage_samples_a_served_model_and_writes_no_key(
 ) -> None:
     """With faults on the way: the samples are those of the torch engine, and no file contains the key."""
     from leash import tables
-    from leash.ledger import Ledger
+    from leash.sample_ledger import Ledger
     from stages.fetch import stage
     from stages.sample import stage as sample
 

@@ -324,7 +324,7 @@ def test_perplexities_agree_with_a_direct_computation(measured: Params) -> None:
     scored, _ = stage_module.run(measured)
     assert scored > 0
     assert stage_module.run(measured)[0] == 0
-    rows = perplexity_tables.load_perplexity_tables(measured)[0].to_pylist()
+    rows = perplexity_tables.compute_perplexity_tables(measured)[0].to_pylist()
     found = {(row["pair"], row["source"], row["category"]): row for row in rows if row["dataset"] == "chain"}
     problems = tables.read(tables.problems_path("chain"), tables.PROBLEMS_SCHEMA, "").to_pylist()
     for category, some in (("P", problems[::2]), ("S", problems[1::2])):
@@ -346,7 +346,7 @@ def test_models_with_other_tokenizers_are_compared_per_byte_and_long_traces_left
     for sentence, beginning in zip(sentences, [*too_long, "digits: base and digits tokenize"], strict=True):
         assert sentence.startswith(beginning)
     assert "per byte" in sentences[-1]
-    rows = perplexity_tables.load_perplexity_tables(measured)[0].to_pylist()
+    rows = perplexity_tables.compute_perplexity_tables(measured)[0].to_pylist()
     assert {(row["pair"], row["per"]) for row in rows} == {("rlvr", "token"), ("digits", "byte")}
     [wordy] = [row for row in rows if (row["pair"], row["source"], row["dataset"]) == ("digits", "wordy", "chain")]
     assert (wordy["traces"], wordy["length"]) == (1, len(WORDY[0]))

@@ -16,9 +16,9 @@ from leash import atomic_io, errors, tables, weights
 from leash.engines import selection
 from leash.engines.protocol import Completion
 from leash.errors import LeashError, NotInstalledError
-from leash.ledger import Ledger
 from leash.params.groups import Params
 from leash.problems import load_problems
+from leash.sample_ledger import Ledger
 from leash.sampling import sampler
 from leash.sampling.duplicate_samples import LONG_TEXT_TOKENS, find_repeat_warning, format_repeat_warning
 from stages.cli import main
@@ -240,7 +240,7 @@ HARD = {"levels": [7, 8], "per_level": 1}
 def write_samples(params: Params, completions: Sequence[Completion]) -> None:
     with closing(Ledger(COMPLETIONS)) as ledger:
         problems = load_problems("chain")
-        asked = {problem: atomic_io.hash_of(str(row["question"])) for problem, row in problems.items()}
+        asked = {problem: atomic_io.hash_strings(str(row["question"])) for problem, row in problems.items()}
         ledger.open(sampler.fingerprint(params, "base", "chain"), asked, again="leash sample")
         ledger.add(completions)
         ledger.settle()

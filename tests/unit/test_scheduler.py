@@ -24,7 +24,7 @@ from leash.grading.graders.types import GradeRequest
 from leash.params.groups import Params, Ray
 from leash.scheduler.ray_cluster import NoRayClusterError, RayWorkersDiedError
 from leash.scheduler.run import WorkerDiedError, run_units
-from leash.scheduler.units import WorkerPlan, register_preloads
+from leash.scheduler.worker_plan import WorkerPlan, register_preloads
 from stages.entropy import stage as entropy
 from stages.fetch import stage
 from stages.sample import stage as sample
@@ -271,7 +271,7 @@ def test_verdicts_and_entropies_of_ray_are_byte_identical_to_those_of_this_machi
     run = {"models": ["base"], "datasets": ["chain"], "pairs": ["self"], "processes": 2}
     pairs = {"self": {"base": "base", "rlvr": "base"}}
     local = write_params(Path(), small(run=run, pairs=pairs))
-    monkeypatch.setattr("leash.ledger.MAX_SHARD_SAMPLES", 16)  # several units of verify
+    monkeypatch.setattr("leash.sample_ledger.MAX_SHARD_SAMPLES", 16)  # several units of verify
     monkeypatch.setattr("leash.scoring.score_tables.MAX_UNIT_TRACES", 4)
     stage.run(local, "chain")
     sample.run(local, "base", "chain")

@@ -13,7 +13,7 @@ import pytest
 from leash import tables, weights
 from leash.params.groups import Params
 from leash.prompts import Prompt
-from leash.scheduler.units import WorkerPlan
+from leash.scheduler.worker_plan import WorkerPlan
 from leash.scoring import score_tables
 from leash.scoring.score_tables import ScoringJob, plan_scoring_workers, update_score_tables
 from leash.scoring.torch_scorer import Scorer

@@ -17,21 +17,21 @@ from numpy.typing import ArrayLike
 from scipy import optimize, stats
 
 from leash.statistics import categories, extrapolation, testing
-from leash.statistics.arrays import FloatArray, IntArray
+from leash.statistics.aggregate_columns import G_PASS_TAUS, g_pass_at_k
+from leash.statistics.array_types import FloatArray, IntArray
+from leash.statistics.bootstrap_weights import bootstrap_interval, draw_weights
 from leash.statistics.categories import classify_support, support_probability
 from leash.statistics.change_tests import change_p_values
-from leash.statistics.contributions import G_PASS_TAUS, g_pass_at_k
 from leash.statistics.counts import Counts
 from leash.statistics.crossing import crossing_k
 from leash.statistics.decision import holm, smallest_change
 from leash.statistics.intervals import clopper_pearson, wilson_interval
 from leash.statistics.luck import luck_p_values, poisson_binomial_tail
 from leash.statistics.noise import split_half_categories
-from leash.statistics.odds_ratio import ContingencyTables, fit_tilt
 from leash.statistics.paired import paired_t, tango_interval, tango_score
 from leash.statistics.pass_at_k import SampleCounts, hit_probability
 from leash.statistics.ratios import compute_ratios
-from leash.statistics.resampling import bootstrap_interval, draw_weights
+from leash.statistics.sharpening_test import ContingencyTables, fit_tilt
 from leash.statistics.support import hits_above, min_hits_above
 from leash.statistics.testing import benjamini_hochberg, fisher_p_values
 from tests.conftest import ROOT

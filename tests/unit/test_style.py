@@ -75,7 +75,7 @@ def style(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], dic
         made.sampled(params)
         stage.run(params)
         perplexity.run(params)
-        rows = perplexity_tables.load_perplexity_tables(params)[1].to_pylist()
+        rows = perplexity_tables.compute_perplexity_tables(params)[1].to_pylist()
     return {
         (row["pair"], row["category"]): row for row in rows if row["dataset"] == "all" and row["source"] == "worked"
     }

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from leash import atomic_io, checksum, database, tables
+from leash import atomic_io, database, parquet_checksum, tables
 from leash.params.groups import Params
 from tests.conftest import ROOT
 from tests.faults import damage
@@ -60,14 +60,14 @@ def test_a_flipped_bit_is_noticed_wherever_it_is(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     write_row(path)
     written = path.read_bytes()
-    marker = written.rfind(checksum.CHECKSUM_MARKER)
+    marker = written.rfind(parquet_checksum.CHECKSUM_MARKER)
     for i in range(0, len(written), 7):
         path.write_bytes(written[:i] + bytes([written[i] ^ 1 << i % 8]) + written[i + 1 :])
-        if not marker <= i < marker + len(checksum.CHECKSUM_MARKER):
-            assert checksum.has_valid_checksum(path) is False
+        if not marker <= i < marker + len(parquet_checksum.CHECKSUM_MARKER):
+            assert parquet_checksum.has_valid_checksum(path) is False
             assert tables.read_metadata(path) == {}
     path.write_bytes(written)
-    assert checksum.has_valid_checksum(path) is True
+    assert parquet_checksum.has_valid_checksum(path) is True
 
 
 def test_a_damaged_table_is_refused_with_the_remedy(tmp_path: Path) -> None:

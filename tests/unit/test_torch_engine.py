@@ -13,7 +13,7 @@ from leash.engines.protocol import Decoding, Request
 from leash.engines.torch_engine import TorchEngine, _compact_rows, apply_top_p, sample_tokens
 from leash.params.groups import Params
 from leash.prompts import ImagesNotSupportedError, Prompt
-from leash.scoring.selection import scorable, write_empty_tables
+from leash.scoring.scorable import scorable, write_empty_tables
 from leash.scoring.torch_scorer import Scorer
 from leash.scoring.traces import Trace, trace_to_dict
 from leash.statistics import seeds

@@ -121,7 +121,7 @@ def test_the_stage_samples_with_vllm_and_stops_early(
     """Through the stage: an adaptive run draws a prefix of what a full run draws."""
     from leash import problems
     from leash.grading.grade_answers import build_checker
-    from leash.ledger import Ledger
+    from leash.sample_ledger import Ledger
     from stages.fetch import stage
 
     (tmp_path / "models").symlink_to(ROOT / "models")
@@ -150,6 +150,6 @@ def test_the_stage_samples_with_vllm_and_stops_early(
 
 
 def _rows(dataset: str, model: str) -> list[dict[str, Any]]:
-    from leash.ledger import Ledger
+    from leash.sample_ledger import Ledger
 
     return list(Ledger(Path("data/completions") / model / dataset).texts())

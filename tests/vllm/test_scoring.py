@@ -17,7 +17,7 @@ from leash.datasets import embedded_tasks
 from leash.errors import LeashError
 from leash.params.groups import Vllm
 from leash.prompts import Prompt
-from leash.scheduler.units import WorkerPlan
+from leash.scheduler.worker_plan import WorkerPlan
 from leash.scoring import score_tables
 from leash.scoring.score_tables import ScoringJob, update_score_tables
 from leash.scoring.torch_scorer import Scorer, tokenize_traces

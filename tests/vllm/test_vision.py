@@ -17,8 +17,8 @@ from leash import weights as models
 from leash.engines import selection
 from leash.engines.protocol import Completion, Decoding, Request
 from leash.engines.vllm_engine import NotAVisionModelError, RefusedPromptError, decode_image
-from leash.ledger import SamplesMismatchError
 from leash.prompts import Prompt, render_prompt
+from leash.sample_ledger import SamplesMismatchError
 from leash.sampling import sampler
 from leash.weights import load_processor
 from stages.sample import stage

@@ -31,7 +31,7 @@ from leash.params.groups import Judge, OpenAI, Verify
 from leash.progress import Progress
 from leash.prompts import Prompt
 from leash.scheduler.run import run_in_threads
-from leash.scheduler.units import UnitQueue, WorkerPlan
+from leash.scheduler.worker_plan import UnitQueue, WorkerPlan
 
 PAID = True
 DEFAULT_PROMPT_PATH = Path(__file__).parent.parent / "judge_prompt.txt"
@@ -173,7 +173,7 @@ def _build_case(judge: Judge, template: str, request: GradeRequest) -> JudgeCase
     texts = {name: replace_surrogates(text) for name, text in texts.items()}
     # As JSON strings and in a single pass: no text can end its own quotes, or contain a field that is filled in later.
     prompt = PROMPT_FIELD.sub(lambda field: json.dumps(texts[field[1]], ensure_ascii=False), template)
-    key = atomic_io.hash_of(json.dumps([judge.model, template, *texts.values()]))
+    key = atomic_io.hash_strings(json.dumps([judge.model, template, *texts.values()]))
     return JudgeCase(key, prompt, request)
 
 

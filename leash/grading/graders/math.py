@@ -22,13 +22,13 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
-from leash.grading.mathematics.answer_types import ParsedAnswer, parse_answer
+from leash.grading.mathematics.answer_parsing import ParsedAnswer, parse_answer
 from leash.grading.mathematics.equivalence import EquivalenceRules, is_equivalent, is_unparsed
 from leash.grading.mathematics.expression import MAX_ANSWER_CHARS, Node, UnreadableError
 from leash.grading.mathematics.identity import INTEGER_POINTS, evaluation_points
 from leash.grading.mathematics.math_verify_fallback import is_math_verify_parsable
 from leash.grading.mathematics.spelling import text_key
-from leash.grading.mathematics.values import Number, evaluate, to_mpmath, unknowns
+from leash.grading.mathematics.values import Number, evaluate, number_to_mpmath, unknowns
 
 IRRATIONAL_DIGITS = 20
 MAX_PRINTED_BITS = 4000  # larger numbers are hashed: writing out 2006! takes longer than grading
@@ -92,7 +92,7 @@ def _value_class(node: Node, parsed: ParsedAnswer) -> str:
                 # A ratio of two values stays the same if both sides are multiplied by a factor.
                 first, second = values[:2]
                 if not (isinstance(first, Fraction) and isinstance(second, Fraction)):
-                    first, second = to_mpmath(first), to_mpmath(second)
+                    first, second = number_to_mpmath(first), number_to_mpmath(second)
                 return f"{names}: {_format_number(first / second)} = 0"
         except (UnreadableError, ZeroDivisionError):
             return "".join(parsed.text.split())

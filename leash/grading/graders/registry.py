@@ -144,7 +144,7 @@ def dependency_fingerprint(names: Sequence[str]) -> str:
         load_grader(name)
         if file := getattr(sys.modules[name.partition(":")[0]], "__file__", None):
             code.append(atomic_io.file_hash(Path(file)))
-    return atomic_io.hash_of(*versions, *code)
+    return atomic_io.hash_strings(*versions, *code)
 
 
 def custom_grader_path(name: str) -> Path | None:

@@ -4,7 +4,7 @@ r"""Equivalence: whether two answers are the same, by value if they have one.
     is_equivalent(r"\frac{1}{2^{99}}", r"\frac{1}{2^{98}}", EquivalenceRules())    ->  False
     is_equivalent("1, -2", r"x = -2 \text{ or } x = 1", EquivalenceRules())       ->  True
 
-Both answers are parsed (answer_types.py) and compared part by part, values as in identity.py. Only what the parser
+Both answers are parsed (answer_parsing.py) and compared part by part, values as in identity.py. Only what the parser
 cannot read goes to math-verify (math_verify_fallback.py).
 
 Decimals. A decimal equals another number if they are the same number, or if the coarser of the two shows at least
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from leash.grading.mathematics.answer_types import ParsedAnswer, has_words, parse_answer
+from leash.grading.mathematics.answer_parsing import ParsedAnswer, has_words, parse_answer
 from leash.grading.mathematics.expression import MAX_ANSWER_CHARS, Node, UnreadableError
 from leash.grading.mathematics.identity import COARSE_DIGITS, is_proportional, is_same_value
 from leash.grading.mathematics.math_verify_fallback import is_math_verify_equal

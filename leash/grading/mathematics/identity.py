@@ -20,7 +20,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from leash.grading.mathematics.expression import Node, UnreadableError, operations
-from leash.grading.mathematics.values import INTEGER_FUNCTIONS, evaluate, to_mpmath, unknowns
+from leash.grading.mathematics.values import INTEGER_FUNCTIONS, evaluate, number_to_mpmath, unknowns
 
 RATIONAL_POINTS = 3
 INTEGER_POINTS = 10
@@ -75,7 +75,7 @@ def _is_equal_at(first: Node, second: Node, point: dict[str, Fraction], natural:
             a, b = evaluate(first, point, natural), evaluate(second, point, natural)
             if isinstance(a, Fraction) and isinstance(b, Fraction):
                 return a == b
-            a, b = to_mpmath(a), to_mpmath(b)
+            a, b = number_to_mpmath(a), number_to_mpmath(b)
             tolerance = mpmath.mpf(10) ** (-digits * 3 // 4) * max(1, abs(a), abs(b))
             # `not <=` rather than `>`: NaN is equal to nothing.
             if not abs(a - b) <= tolerance:
@@ -90,7 +90,9 @@ def is_proportional(first: Node, second: Node) -> bool:
     with mpmath.workdps(COARSE_DIGITS):
         try:
             points = evaluation_points(first, second)
-            ratios = [to_mpmath(evaluate(first, point)) / to_mpmath(evaluate(second, point)) for point in points]
+            ratios = [
+                number_to_mpmath(evaluate(first, point)) / number_to_mpmath(evaluate(second, point)) for point in points
+            ]
         except (UnreadableError, ZeroDivisionError):
             return False
         return ratios[0] != 0 and all(abs(ratio / ratios[0] - 1) < mpmath.mpf(10) ** -45 for ratio in ratios)

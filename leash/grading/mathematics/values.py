@@ -74,7 +74,7 @@ def evaluate(node: Node, at: Mapping[str, Fraction], natural: bool = True) -> Nu
         raise UnreadableError(str(error)) from None
 
 
-def to_mpmath(number: Number) -> Number:
+def number_to_mpmath(number: Number) -> Number:
     import mpmath
 
     if isinstance(number, Fraction):
@@ -87,7 +87,7 @@ def _exact_or_float(exact: Callable[[Fraction, Fraction], Fraction]) -> Callable
 
     def operation(a: Number, b: Number) -> Number:
         if not (isinstance(a, Fraction) and isinstance(b, Fraction)):
-            return exact(to_mpmath(a), to_mpmath(b))
+            return exact(number_to_mpmath(a), number_to_mpmath(b))
         number = exact(a, b)
         if number.numerator.bit_length() + number.denominator.bit_length() > MAX_EXACT_BITS:
             raise UnreadableError("the number is too large")
@@ -111,7 +111,7 @@ def _power(base: Number, exponent: Number) -> Number:
             return _power(root, Fraction(exponent.numerator))
     import mpmath
 
-    base, exponent = to_mpmath(base), to_mpmath(exponent)
+    base, exponent = number_to_mpmath(base), number_to_mpmath(exponent)
     if abs(exponent) > MAX_EXPONENT or (base != 0 and abs(mpmath.mag(base)) > MAX_EXPONENT):
         raise UnreadableError("the power is too large")
     return base**exponent
@@ -126,7 +126,7 @@ def _root(radicand: Number, index: Number) -> Number:
         parts = [_integer_root(part, int(index)) for part in (radicand.numerator, radicand.denominator)]
         if parts[0] is not None and parts[1] is not None:
             return Fraction(parts[0], parts[1])
-    return mpmath.power(to_mpmath(radicand), 1 / to_mpmath(index))
+    return mpmath.power(number_to_mpmath(radicand), 1 / number_to_mpmath(index))
 
 
 def _integer_root(number: int, n: int) -> int | None:
@@ -175,10 +175,10 @@ def _call_function(name: str, args: list[Number]) -> Number:
     if name in ("log", "log10", "ln") and args[0] == 0:
         raise UnreadableError("the logarithm of zero")
     if name in ("log", "ln") and len(args) == 2:
-        return mpmath.log(to_mpmath(args[0])) / mpmath.log(to_mpmath(args[1]))
+        return mpmath.log(number_to_mpmath(args[0])) / mpmath.log(number_to_mpmath(args[1]))
     if len(args) != 1:
         raise UnreadableError(f"{name} takes one argument, not {len(args)}")
-    x = to_mpmath(args[0])
+    x = number_to_mpmath(args[0])
     if name in ("exp", "sinh", "cosh", "tanh", *TRIG_FUNCTIONS) and abs(x) > MAX_EXPONENT:
         raise UnreadableError("the argument is too large")
     if name == "log10":
@@ -197,5 +197,5 @@ _OPERATIONS: dict[str, Callable[..., Number]] = {
     "binom": _combinatorial(comb),
     "floor": lambda a: _round(a, up=False),
     "ceil": lambda a: _round(a, up=True),
-    "abs": lambda a: abs(a) if isinstance(a, Fraction) else to_mpmath(Fraction(0)) + abs(a),
+    "abs": lambda a: abs(a) if isinstance(a, Fraction) else number_to_mpmath(Fraction(0)) + abs(a),
 }

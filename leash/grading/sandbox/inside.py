@@ -42,7 +42,7 @@ def main() -> None:
     report, program = int(arguments["report"]), _read_descriptor(int(arguments["program"]))
     tests = _read_descriptor(int(arguments["tests"])).split("\0") if "tests" in arguments else []
     seconds, memory = int(arguments["seconds"]), int(arguments["memory"]) * MB
-    restrict_process(int(arguments["uid"]), seconds, max(len(tests), 1), memory, int(arguments["tasks"]))
+    drop_user_and_set_limits(int(arguments["uid"]), seconds, max(len(tests), 1), memory, int(arguments["tasks"]))
     # Everything before this message is the sandbox's fault, everything after it the program's.
     os.write(report, READY_MESSAGE)
     with open(os.devnull, "wb") as devnull:
@@ -59,7 +59,7 @@ def main() -> None:
         run_program(program, "__main__")
 
 
-def restrict_process(uid: int, seconds: int, tests: int, memory: int, tasks: int) -> None:
+def drop_user_and_set_limits(uid: int, seconds: int, tests: int, memory: int, tasks: int) -> None:
     """Drop to another user and set the limits. The CPU limit is per test, up to a hard limit for all tests."""
     if uid:
         os.setgroups([])

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from leash.params.groups import Params
 from leash.report.figures import curves, model_comparison, style, support, top_answers
 from leash.report.figures.style import AnalysesByGroup, Rows
-from leash.report.results import Results, matching_rows
+from leash.report.report_data import Results, matching_rows
 
 EARLY_STOP_CAPTION = (
     " Sampling stopped early on problems with enough hits: they are drawn at an estimate, which may lie across a line"

@@ -20,17 +20,17 @@ import numpy as np
 import pyarrow as pa
 
 from leash import database
-from leash.counting import counts
-from leash.counting.settings import settings_of
+from leash.counting import hit_counts
+from leash.counting.analysis_settings import settings_of
 from leash.formatting import truncate
 from leash.params.groups import Params
 from leash.report import audit
 from leash.report.narrative import is_reach_measurable
 from leash.statistics import seeds
 from leash.statistics.analysis import distinct_epsilons
-from leash.statistics.bootstrap import describe_categories
 from leash.statistics.categories import classify_counts
 from leash.statistics.counts import ROLES, Counts
+from leash.statistics.problem_group import describe_categories
 from leash.statistics.ratios import RATIO_NAMES
 from leash.statistics.support import detectable_mass
 
@@ -200,8 +200,8 @@ def hits_by_model(params: Params, ks: Sequence[int], problems: ProblemNumbers) -
             if k <= most
         ]
     )
-    with counts.open_tallies(params, [plan]) as connection:
-        counts.create_counts_table(connection, params, plan)
+    with hit_counts.open_tallies(params, [plan]) as connection:
+        hit_counts.create_counts_table(connection, params, plan)
         rows = database.query(connection, SQL_DIR / "hits.sql").to_pylist()
     hits: HitColumns = {
         model: [{name: [None] * len(problems) for name in ("n", "c", "ended")} for _ in ks] for model, _ in largest

@@ -23,7 +23,7 @@ from leash.formatting import format_setting, format_value, truncate
 from leash.params.groups import Params
 from leash.report import audit, cells, narrative
 from leash.report.page import content
-from leash.report.results import Results, matching_rows
+from leash.report.report_data import Results, matching_rows
 from leash.report.table_captions import TABLE_CAPTIONS
 
 ASSETS_DIR = Path(__file__).parent

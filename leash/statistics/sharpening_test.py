@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 from scipy import special, stats
 
-from leash.statistics.arrays import BoolArray, FloatArray, IntArray
+from leash.statistics.array_types import BoolArray, FloatArray, IntArray
 
 # Cochran: the chi-squared distribution holds if most cells expect at least this many.
 MIN_EXPECTED_COUNT = 5.0
@@ -125,7 +125,7 @@ def fit_tilt(
     above, below = of.c_rlvr * (of.n_base - of.c_base) / total, of.c_base * (of.n_rlvr - of.c_rlvr) / total
     if not above.sum() or not below.sum():
         return None
-    pooled, pooled_error = mantel_haenszel(of, above, below)
+    pooled, pooled_error = log_mantel_haenszel(of, above, below)
     beta, error = fit_conditional_odds(of, pooled)
     odds = float(np.exp(beta))
     residual, p_values, noise = _residual_tests(of, odds)
@@ -143,7 +143,7 @@ def fit_tilt(
     )
 
 
-def mantel_haenszel(of: ContingencyTables, above: FloatArray, below: FloatArray) -> tuple[float, float]:
+def log_mantel_haenszel(of: ContingencyTables, above: FloatArray, below: FloatArray) -> tuple[float, float]:
     """ln of the pooled odds ratio, and its standard error by Robins, Breslow and Greenland."""
     alike = (of.c_rlvr + of.n_base - of.c_base) / (of.n_base + of.n_rlvr)
     a, b = above.sum(), below.sum()

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from leash.ledger import SampleNumbers
+from leash.sample_ledger import SampleNumbers
 
 # Samples in a problem's first round, or h if that is more.
 FIRST_ROUND_SAMPLES = 4

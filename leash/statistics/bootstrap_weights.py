@@ -21,7 +21,7 @@ from typing import Literal
 import numpy as np
 from scipy import stats
 
-from leash.statistics.arrays import FloatArray, IntArray
+from leash.statistics.array_types import FloatArray, IntArray
 from leash.statistics.seeds import stream
 
 # Sets of hits to draw. More would hardly move a quantile, since each set meets several sets of weights.

@@ -1,7 +1,7 @@
 """What DVC knows about samples that are not on disk, from dvc.lock, its remotes and its cache.
 
-In a fresh clone, `dvc repro` would draw all samples again although a remote may have them; `refuse_redrawing` stops
-that. If a file of samples is damaged, `read_cached_file` gets it from DVC's cache.
+In a fresh clone, `dvc repro` would draw all samples again although a remote may have them; `require_pulled_samples`
+stops that. If a file of samples is damaged, `read_cached_file` gets it from DVC's cache.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class SamplesElsewhereError(LeashError):
         )
 
 
-def refuse_redrawing(model: str, dataset: str, known_remotes: Sequence[str] | None = None) -> None:
+def require_pulled_samples(model: str, dataset: str, known_remotes: Sequence[str] | None = None) -> None:
     """Raise if the samples are not on disk, but dvc.lock lists them and a DVC remote is configured. Listing the remotes
     takes half a second; a caller that checks many data sets passes `known_remotes`."""
     folder = tables.completions_folder(model, dataset)

@@ -79,7 +79,7 @@ def find_source(name: str, dataset: Dataset, hub: str | None, patterns: Sequence
     else:
         files = [path]
     file_hashes = (atomic_io.file_hash(file) for file in files)
-    return Source(files, {"file": str(dataset.path), "hash": atomic_io.hash_of(*file_hashes)})
+    return Source(files, {"file": str(dataset.path), "hash": atomic_io.hash_strings(*file_hashes)})
 
 
 def _match_files(folder: Path, patterns: Sequence[str]) -> list[Path]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leash.params.groups import Params
-from leash.statistics.resampling import AnalysisSettings
+from leash.statistics.bootstrap_weights import AnalysisSettings
 
 
 def settings_of(params: Params) -> AnalysisSettings:

@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leash.statistics.arrays import BoolArray, FloatArray
+from leash.statistics.array_types import BoolArray, FloatArray
 from leash.statistics.bootstrap_estimates import mean_estimate, share_estimate, spearman_estimate
-from leash.statistics.resampling import AnalysisSettings, BootstrapWeights, Estimate
+from leash.statistics.bootstrap_weights import AnalysisSettings, BootstrapWeights, Estimate
 from leash.tables import FLOAT64, INT32, STRING
 
 MEASURE_ESTIMATORS: dict[str, Callable[[FloatArray, BootstrapWeights, float], Estimate]] = {

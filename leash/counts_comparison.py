@@ -23,11 +23,11 @@ import numpy as np
 from leash.errors import LeashError, first_line
 from leash.params.groups import MAX_INT32
 from leash.statistics.analysis import analyze_counts, to_jsonable, with_k_and_epsilon
-from leash.statistics.arrays import FloatArray, IntArray, ObjectArray
-from leash.statistics.bootstrap import JsonDict
+from leash.statistics.array_types import FloatArray, IntArray, ObjectArray
+from leash.statistics.bootstrap_weights import AnalysisSettings
 from leash.statistics.categories import categorize_problems
 from leash.statistics.counts import FIRST_EIGHTH_COLUMNS, ROLES, Counts
-from leash.statistics.resampling import AnalysisSettings
+from leash.statistics.problem_group import JsonDict
 
 REQUIRED_COLUMNS = ("problem_id", "n_base", "c_base", "n_rlvr", "c_rlvr")
 SQL_READERS = {
@@ -88,7 +88,7 @@ def compare_counts(path: Path, settings: AnalysisSettings) -> JsonDict:
     counts = read_counts(path, settings)
     return {
         **analyze_counts(counts, settings),
-        "per_problem": build_problem_rows(with_k_and_epsilon(counts, settings), settings),
+        "per_problem": build_problem_results(with_k_and_epsilon(counts, settings), settings),
     }
 
 
@@ -220,7 +220,7 @@ def _read_epsilons(rows: CountRows) -> FloatArray:
     return epsilons
 
 
-def build_problem_rows(counts: Counts, settings: AnalysisSettings) -> list[JsonDict]:
+def build_problem_results(counts: Counts, settings: AnalysisSettings) -> list[JsonDict]:
     """A row per problem: both masses with their exact intervals, its category, and its tests."""
     found = categorize_problems(counts, settings.confidence)
     columns: dict[str, Sequence[Any]] = {

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from leash.statistics.arrays import FloatArray, IntArray
+from leash.statistics.array_types import FloatArray, IntArray
 from leash.statistics.categories import classify_support, support_probability
 from leash.statistics.pass_at_k import SampleCounts, hypergeometric_pmf, pass_at_k_columns
 

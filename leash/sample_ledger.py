@@ -32,7 +32,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from leash import atomic_io, dvc_state, tables
+from leash import atomic_io, dvc_samples, tables
 from leash.engines.protocol import Completion
 from leash.errors import LeashError
 
@@ -300,7 +300,7 @@ def _is_intact_or_restored(file: Path) -> bool:
 
 def _restore_from_cache(file: Path, is_intact: Callable[[bytes], bool]) -> bool:
     """Replace a damaged file by DVC's copy. Return whether there was an intact one."""
-    content = dvc_state.read_cached_file(file)
+    content = dvc_samples.read_cached_file(file)
     if content is None or not is_intact(content):
         return False
     atomic_io.write(file, content)
@@ -309,7 +309,7 @@ def _restore_from_cache(file: Path, is_intact: Callable[[bytes], bool]) -> bool:
 
 
 def _manifest_checksum(content: Mapping[str, Any]) -> str:
-    return atomic_io.hash_of(json.dumps(content, sort_keys=True))
+    return atomic_io.hash_strings(json.dumps(content, sort_keys=True))
 
 
 def _parse_manifest(content: bytes) -> dict[str, Any] | None:

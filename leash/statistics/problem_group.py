@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from leash.statistics.arrays import FloatArray, IntArray, is_none
-from leash.statistics.categories import CategoryShares
-from leash.statistics.contributions import (
+from leash.statistics.aggregate_columns import (
     COVER_TAUS,
     G_PASS_KS,
     G_PASS_TAUS,
@@ -21,19 +19,21 @@ from leash.statistics.contributions import (
     ContributionSpec,
     model_contributions,
 )
-from leash.statistics.counts import ROLES, Counts
-from leash.statistics.crossing import crossing_k
-from leash.statistics.intervals import wilson_interval
-from leash.statistics.paired import paired_t, tango_interval
-from leash.statistics.pass_at_k import SampleCounts
-from leash.statistics.ratios import RATIO_NAMES, compute_ratios
-from leash.statistics.resampling import (
+from leash.statistics.array_types import FloatArray, IntArray, is_none
+from leash.statistics.bootstrap_weights import (
     MAX_HIT_RESAMPLES,
     AnalysisSettings,
     BootstrapWeights,
     bootstrap_interval,
     resample_hits,
 )
+from leash.statistics.categories import CategoryShares
+from leash.statistics.counts import ROLES, Counts
+from leash.statistics.crossing import crossing_k
+from leash.statistics.intervals import wilson_interval
+from leash.statistics.paired import paired_t, tango_interval
+from leash.statistics.pass_at_k import SampleCounts
+from leash.statistics.ratios import RATIO_NAMES, compute_ratios
 
 # The k at which the literature measures the sampling-efficiency gap.
 EFFICIENCY_GAP_K = 256
