@@ -15,5 +15,5 @@ where category <> case
     or not (low_base <= mass_base and mass_base <= high_base)
     or not (low_rlvr <= mass_rlvr and mass_rlvr <= high_rlvr)
     or not (low_base < high_base and low_rlvr < high_rlvr)
-    or (q_value is null) <> (ended_base <> 'k' or ended_rlvr <> 'k')
+    or (p_value is null) <> (category not in ('E', 'S')) or (q_value is null) <> (p_value is null)
     or q_value < p_value
