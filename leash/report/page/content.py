@@ -142,7 +142,7 @@ def _rounded_ends(estimate: Mapping[str, float]) -> dict[str, float | None] | No
     """The interval of a ratio with few digits; None for 0/0."""
     if np.isnan(estimate["low"]):
         return None
-    return {end: _round_digits(estimate[end]) for end in ("low", "high")}
+    return {end: _round_digits(estimate[end], 6) for end in ("low", "high")}
 
 
 def _counts_at(params: Params, pair: str, place: int, hits: HitColumns, problems: ProblemNumbers) -> Counts:
