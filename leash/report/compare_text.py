@@ -32,6 +32,7 @@ def format_comparison(analysis: Analysis) -> str:
     analysis = json.loads(json.dumps(analysis))
     verdict = narrative.verdict_sentences(analysis, BASE, TRAINED)
     remarks = [
+        narrative.band_sentence(analysis),
         narrative.crossing_sentence(analysis),
         narrative.sharpening_sentence(analysis),
         narrative.expected_counts_caveat(analysis),

@@ -98,6 +98,9 @@ def uncertainty_metrics(analysis: Analysis) -> dict[str, Any]:
             **{name: {which: floor[which][name]["value"] for which in ("pair", "base")} for name in SUMMARY_RATIOS},
         },
         "crossing": {name: crossing[name] for name in ("value", "low", "high")},
+        # At the k of the curves; data/analysis has every k of the band.
+        "band": {k: ends for k, ends in analysis["band"].items() if k in analysis["difference"]},
+        **{name: analysis[name] for name in ("first_loss", "first_gain")},
         "tilt": sharpening,
         "not_above_guessing": {role: len(analysis["guess_floor"][role]["not_above"]) for role in ROLE_LABELS},
     }

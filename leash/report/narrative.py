@@ -327,11 +327,33 @@ def crossing_sentence(analysis: Analysis) -> str:
     if crossing["value"] is None:
         return "The pass@k curves don't cross within these samples."
     # A bound of null lies beyond the largest k.
-    ends = (crossing["low"], crossing["high"])
-    low, high = ("beyond these samples" if end is None else f"{end:,.0f}" for end in ends)
+    high = "beyond these samples" if crossing["high"] is None else f"{crossing['high']:,}"
     model = "The base" if crossing["by"] == "base" else "The second model"
-    share = f"{crossing['share']:.0%} of the resamples cross"
-    return f"{model} overtakes at k* = {crossing['value']:,.0f} ({low} to {high}; {share})."
+    return f"{model} overtakes at k* = {crossing['value']:,.0f} ({crossing['low']:,} to {high})."
+
+
+def band_sentence(analysis: Analysis) -> str:
+    """At which k the trained model is shown to be ahead or behind, all k taken together. Empty at k = 1."""
+    if len(analysis["band"]) < 2:
+        return ""
+    ks, band = [int(k) for k in analysis["band"]], analysis["band"].values()
+    gains = _join_ranges(ks, [ends["low"] > 0 for ends in band])
+    losses = _join_ranges(ks, [ends["high"] < 0 for ends in band])
+    shown = [f"{name} at k = {ranges}" for name, ranges in (("a gain", gains), ("a loss", losses)) if ranges]
+    what = " and ".join(shown) or f"neither a gain nor a loss at any k up to {ks[-1]:,}"
+    return f"Over all k together, pass@k shows {what} ({analysis['confidence']:.0%} band)."
+
+
+def _join_ranges(ks: Sequence[int], chosen: Sequence[bool]) -> str:
+    """The chosen k as text: "1 to 4 and 28 to 1,024". Empty if there is none."""
+    ranges: list[list[int]] = []
+    for place, (k, is_chosen) in enumerate(zip(ks, chosen, strict=True)):
+        if is_chosen and place and chosen[place - 1]:
+            ranges[-1][1] = k
+        elif is_chosen:
+            ranges.append([k, k])
+    names = [f"{first:,} to {last:,}" if last > first else f"{first:,}" for first, last in ranges]
+    return join_names(names) if names else ""
 
 
 def expected_counts_caveat(analysis: Analysis) -> str:

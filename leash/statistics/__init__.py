@@ -18,6 +18,7 @@ bootstrap_weights  bootstrap over problems, and over problems and samples
 aggregate_columns  what each problem adds to every aggregate
 problem_group      the aggregates of a group with their intervals
 noise              P, E, S, O of a model against itself
+band               a band over all k around the difference of two pass@k curves
 crossing           where two pass@k curves cross
 sharpening_test    whether one common odds ratio explains the change
 extrapolation      pass@k beyond the drawn samples, with a check

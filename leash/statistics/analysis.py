@@ -73,6 +73,9 @@ def analyze_counts(counts: Counts, settings: AnalysisSettings, tested: Mapping[s
         "noise": luck_p_values(counts),
         "noise_floor": estimate_noise_floor(group),
         **{name: group.values[name] for name in COPIED_AGGREGATES},
+        "band": group.band.by_k(),
+        "first_loss": group.band.first(-1),
+        "first_gain": group.band.first(1),
         # The paper's plain hit rate of the first k samples: unknown if there are more, since counts hide their order.
         "first_k": None if more_than_k else {"k": value_or_range(counts.k), **group.values["first"]},
         "by_epsilon": categories_by_epsilon(group),

@@ -20,6 +20,7 @@ from leash.statistics.aggregate_columns import (
     model_contributions,
 )
 from leash.statistics.array_types import FloatArray, IntArray, is_none
+from leash.statistics.band import difference_band
 from leash.statistics.bootstrap_weights import (
     MAX_HIT_RESAMPLES,
     AnalysisSettings,
@@ -58,6 +59,7 @@ class ProblemGroup:
         self.columns, self.sums = columns, columns.sum(axis=0)
         self.drawn = resample_sums(columns, self.weights, self.layout)
         self.drawn_again = self._resample_samples()
+        self.band = difference_band(self.models["base"], self.models["rlvr"], reach, settings)
         self.values: JsonDict = estimate_aggregates(self)
 
     def _resample_samples(self) -> FloatArray | None:
@@ -148,7 +150,7 @@ def estimate_aggregates(group: ProblemGroup) -> JsonDict:
     draws = compute_aggregates(group.drawn, group.weights.size, group)
     again = None if group.drawn_again is None else compute_aggregates(group.drawn_again, group.weights.size, group)
     estimates = dict(_estimate_nested(group, values, draws, again))
-    estimates["crossing"] = estimate_crossing(group, values, draws, again)
+    estimates["crossing"] = estimate_crossing(group, values, draws)
     for name in ("chosen", "any"):
         categories = group.columns[:, group.layout.pair[name]]
         estimates[name] |= wilson_ratios(categories, estimates[name], group.settings.confidence)
@@ -231,10 +233,10 @@ def _ratios_from_counts(categories: FloatArray) -> dict[str, FloatArray]:
     return compute_ratios(*np.moveaxis(categories, -1, 0)[:3])
 
 
-def estimate_crossing(group: ProblemGroup, values: JsonDict, draws: JsonDict, again: JsonDict | None) -> JsonDict:
+def estimate_crossing(group: ProblemGroup, values: JsonDict, draws: JsonDict) -> JsonDict:
     """The k at which one model's pass@k overtakes the other's. By default that is the base, which usually trails at
-    first. A bound of None lies beyond the samples; `share` is how many of the resamples cross."""
-    confidence = group.settings.confidence
+    first. Its interval follows from the band over k; a bound of None lies beyond the samples. `share` is how many of
+    the resamples cross."""
     known = [k for k in group.spec.budgets if all(np.isfinite(values["pass_at_k"][role][k]) for role in ROLES)]
     ks = known or [1]
 
@@ -244,17 +246,7 @@ def estimate_crossing(group: ProblemGroup, values: JsonDict, draws: JsonDict, ag
 
     trained_overtakes = bool(np.isfinite(crossing(values, "base", "rlvr")))
     ahead, behind = ("base", "rlvr") if trained_overtakes else ("rlvr", "base")
-    drawn = crossing(draws, ahead, behind)
-    result = {"value": float(crossing(values, ahead, behind)), "by": behind, "share": float(np.isfinite(drawn).mean())}
-    result |= _crossing_bounds(drawn, confidence, "")
-    if again is None:
-        return {**result, "low_samples": None, "high_samples": None}
-    return result | _crossing_bounds(crossing(again, ahead, behind), confidence, "_samples")
-
-
-def _crossing_bounds(drawn: FloatArray, confidence: float, suffix: str) -> JsonDict:
-    """Quantiles of crossings: one before the first sample counts as 1, one beyond the last as infinity."""
-    tail = (1 - confidence) / 2
-    ordered = np.where(np.isnan(drawn), 1.0, drawn)
-    low, high = np.quantile(ordered, [tail, 1 - tail], method="inverted_cdf")
-    return {f"low{suffix}": float(low), f"high{suffix}": float(high)}
+    value = float(crossing(values, ahead, behind))
+    low, high = group.band.crossing(1 if trained_overtakes else -1) if np.isfinite(value) else (None, None)
+    share = float(np.isfinite(crossing(draws, ahead, behind)).mean())
+    return {"value": value, "low": low, "high": high, "by": behind, "share": share}

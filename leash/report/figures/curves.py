@@ -10,12 +10,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from leash.report.figures import style
 from leash.report.figures.style import AnalysesByGroup, Rows
 from leash.report.figures.support import mass_coordinate
 from leash.statistics.pass_at_k import SampleCounts, hit_probability
 
+BAND_ALPHA = 0.45
 CROSSING_Y = -0.06  # k* and its interval are drawn below all curves
 EXAMPLE_CATEGORIES = ("P", "E", "S")
 MAX_EXAMPLES_PER_CATEGORY = 3
@@ -33,23 +35,56 @@ class CurveExample:
 
 
 def draw_pass_at_k(rows: Rows, analyses: AnalysesByGroup, groups: Sequence[str], base: str, rlvr: str) -> Figure:
-    """Both models with their intervals, and below the curves k* with its interval."""
+    """Both models with their intervals, and k* with its interval; below them the difference with its band over k."""
     if not any(row["pass_at_k"] is not None for row in rows):
         return style.empty_figure("No problem has a graded sample of both models, so there is no pass@k to draw.")
-    figure, axes = style.create_panels(len(groups), sharey=True)
-    for ax, group in zip(axes, groups, strict=True):
-        mine = [row for row in rows if row["dataset"] == group]
-        several = any(row["k"] > 1 for row in mine)
-        crossing = analyses.get(group, {}).get("crossing") or {"value": None}
-        remark = _mark_crossing(ax, crossing, draw_curves(ax, mine))
-        style.set_panel_title(ax, style.group_title(group), remark if several else "one sample per problem")
-    _label_shared_axes(figure, axes[0], "pass@k (share of problems)")
+    several = any(row["k"] > 1 for row in rows)
+    if several:
+        figure, axes, lower = style.create_paired_panels(len(groups))
+    else:
+        figure, axes = style.create_panels(len(groups), sharey=True)
+        lower = []
+    for number, (ax, group) in enumerate(zip(axes, groups, strict=True)):
+        mine, analysis = [row for row in rows if row["dataset"] == group], analyses.get(group, {})
+        most = draw_curves(ax, mine)
+        remark = "one sample per problem"
+        if several:
+            draw_difference_band(lower[number], analysis, most)
+        if any(row["k"] > 1 for row in mine):
+            remark = _mark_crossing(ax, analysis.get("crossing") or {"value": None}, most)
+        style.set_panel_title(ax, style.group_title(group), remark)
+    style.set_share_axis(axes[0], -0.1, 1.04)
+    figure.supxlabel(style.SAMPLES_AXIS_LABEL, fontsize=9)
+    axes[0].set_ylabel("pass@k (share of problems)")
     entries = [style.legend_line(*model) for model in style.model_styles(base, rlvr)]
-    if any(row["k"] > 1 for row in rows):
+    if several:
+        lower[0].set_ylabel("difference (share)")
         label = "k*: the curves cross (bar: its interval)"
         entries.append(Line2D([], [], color=style.TEXT_COLOUR, marker="d", linewidth=1, label=label))
+        for category, label in (("E", "gain"), ("S", "loss")):
+            colour = style.CATEGORY_STYLES[category].colour
+            entries.append(Patch(color=colour, alpha=BAND_ALPHA, label=f"a {label} at this k is shown"))
     style.add_legend(figure, entries)
     return figure
+
+
+def draw_difference_band(ax: Axes, analysis: Mapping[str, Any], most: int) -> None:
+    """The difference of pass@k with its band over k: grey where it includes 0, coloured where it is all above or all
+    below."""
+    points = {int(k): ends for k, ends in analysis.get("band", {}).items()}
+    ks = sorted(points)
+    low, high = (style.to_float_array(points[k][end] for k in ks) for end in ("low", "high"))
+    colours = {1: style.CATEGORY_STYLES["E"].colour, 0: style.MUTED_COLOUR, -1: style.CATEGORY_STYLES["S"].colour}
+    signs = np.where(low > 0, 1, np.where(high < 0, -1, 0))
+    for sign, colour in colours.items():
+        # Each piece reaches to the next k, so that no gap opens between two colours.
+        inside = signs == sign
+        inside[1:] |= inside[:-1] & (signs[1:] != sign)
+        ax.fill_between(ks, low, high, where=inside, color=colour, alpha=BAND_ALPHA, linewidth=0)
+    known = {int(k): at_k["value"] for k, at_k in analysis.get("difference", {}).items() if at_k["value"] is not None}
+    ax.axhline(0, color=style.TEXT_COLOUR, linewidth=0.8)
+    ax.plot(sorted(known), [known[k] for k in sorted(known)], color=style.TEXT_COLOUR, linewidth=1.2)
+    style.set_samples_axis(ax, most)
 
 
 def draw_curves(ax: Axes, rows: Rows) -> int:

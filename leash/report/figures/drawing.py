@@ -108,8 +108,9 @@ def _pass_at_k_caption(pass_at_k: Rows, base: str, rlvr: str, confidence: str) -
         share = "the share of problems solved in one sample each"
         return f"pass@1 of {base} and {rlvr}: {share}. Bars are {confidence} intervals over problems."
     return (
-        f"pass@k of {base} and {rlvr}. Where the curves cross (k*), the other model begins to solve more problems. "
-        f"Bands and bars are {confidence} intervals over problems."
+        f"pass@k of {base} and {rlvr}, with {confidence} intervals over problems at each k. Below, {rlvr} minus {base} "
+        f"with a band that holds at all k at once ({confidence}): coloured where it excludes 0. Where the curves cross "
+        "(k*, its interval from the band), the other model begins to solve more problems."
     )
 
 

@@ -114,6 +114,32 @@ def create_panels(
     return figure, list(axes.flat[:panels])
 
 
+def create_paired_panels(
+    panels: int, width: float = 2.7, heights: tuple[float, float] = (2.3, 1.2)
+) -> tuple[Figure, list[Axes], list[Axes]]:
+    """A figure with this many panels in rows, each with a lower one. Upper panels share their y axis, as do lower
+    ones."""
+    columns = min(panels, PANELS_PER_ROW)
+    rows = math.ceil(panels / columns)
+    width = max(width, MIN_FIGURE_WIDTH_INCHES / columns)
+    size = (width * columns + 0.5, sum(heights) * rows + 0.5)
+    figure, axes = plt.subplots(2 * rows, columns, figsize=size, squeeze=False, height_ratios=heights * rows)
+    pairs = [(axes[2 * (i // columns), i % columns], axes[2 * (i // columns) + 1, i % columns]) for i in range(panels)]
+    for ax in axes.flat:
+        if not any(ax in pair for pair in pairs):
+            ax.remove()
+    for upper, lower in pairs:
+        lower.sharex(upper)
+        upper.tick_params(labelbottom=False)
+        if upper is not pairs[0][0]:
+            upper.sharey(pairs[0][0])
+            lower.sharey(pairs[0][1])
+    for number, pair in enumerate(pairs):
+        for ax in pair:
+            ax.tick_params(labelleft=number % columns == 0)
+    return figure, [upper for upper, _ in pairs], [lower for _, lower in pairs]
+
+
 def group_title(group: str) -> str:
     return "all problems" if group == "all" else group
 
