@@ -101,16 +101,19 @@ def test_the_band_does_not_depend_on_the_order_of_the_problems() -> None:
     order, reach = rng.permutation(50), np.full(50, 64)
     one = difference_band(samples(64, base), samples(64, rlvr), reach, SETTINGS)
     other = difference_band(samples(64, base[order]), samples(64, rlvr[order]), reach, SETTINGS)
-    assert np.allclose(one.low, other.low, atol=1e-10) and np.allclose(one.high, other.high, atol=1e-10)
+    assert np.allclose(one.low, other.low, atol=1e-10)
+    assert np.allclose(one.high, other.high, atol=1e-10)
 
 
 def test_models_that_never_differ_keep_an_open_band() -> None:
     hits = np.full(30, 64)
     same = difference_band(samples(64, hits), samples(64, hits), np.full(30, 64), SETTINGS)
-    assert (same.low < -0.05).all() and (same.high > 0.05).all()
+    assert (same.low < -0.05).all()
+    assert (same.high > 0.05).all()
     nothing = np.zeros(30, dtype=int)
     empty = difference_band(samples(64, nothing), samples(64, nothing), np.full(30, 64), SETTINGS)
-    assert not empty.low.any() and not empty.high.any()
+    assert not empty.low.any()
+    assert not empty.high.any()
     assert empty.first(-1) is None
 
 
@@ -129,7 +132,8 @@ def test_clusters_of_copies_are_as_good_as_one_problem_each() -> None:
     ks, copies = np.arange(1, 7), np.repeat(np.arange(20), 5)
     single = band_of_curves(base, rlvr, ks, SETTINGS)
     copied = band_of_curves(base[copies], rlvr[copies], ks, SETTINGS, copies)
-    assert np.allclose(single.low, copied.low, atol=1e-9) and np.allclose(single.high, copied.high, atol=1e-9)
+    assert np.allclose(single.low, copied.low, atol=1e-9)
+    assert np.allclose(single.high, copied.high, atol=1e-9)
     naive = band_of_curves(base[copies], rlvr[copies], ks, SETTINGS)
     assert (naive.high - naive.low < copied.high - copied.low).all()
 

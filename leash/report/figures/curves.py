@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -56,7 +57,7 @@ def draw_pass_at_k(rows: Rows, analyses: AnalysesByGroup, groups: Sequence[str],
     style.set_share_axis(axes[0], -0.1, 1.04)
     figure.supxlabel(style.SAMPLES_AXIS_LABEL, fontsize=9)
     axes[0].set_ylabel("pass@k (share of problems)")
-    entries = [style.legend_line(*model) for model in style.model_styles(base, rlvr)]
+    entries: list[Artist] = [style.legend_line(*model) for model in style.model_styles(base, rlvr)]
     if several:
         lower[0].set_ylabel("difference (share)")
         label = "k*: the curves cross (bar: its interval)"
