@@ -23,4 +23,5 @@ crossing           where two pass@k curves cross
 sharpening_test    whether one common odds ratio explains the change
 extrapolation      pass@k beyond the drawn samples, with a check
 majority           maj@k
+rounding           nine digits of every number that is written
 """

@@ -2,9 +2,10 @@
 
     analyze_counts(counts, AnalysisSettings())["NSCR"]  ->  {"value": -0.157, "low": -0.227, "high": -0.098, ...}
 
-The result is plain data, ready for JSON: null where a value is unknown, never NaN. Every estimate is {value, low, high,
-low_samples, high_samples}: the interval over problems, and that over problems and samples (null if sampling stopped
-early: see bootstrap_weights.py). docs/compare.md documents the keys.
+The result is plain data, ready for JSON: null where a value is unknown, never NaN, and nine digits of every number
+(rounding.py). Every estimate is {value, low, high, low_samples, high_samples}: the interval over problems, and that
+over problems and samples (null if sampling stopped early: see bootstrap_weights.py). docs/compare.md documents the
+keys.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from leash.statistics.noise import split_half_categories
 from leash.statistics.pass_at_k import hit_probability
 from leash.statistics.problem_group import JsonDict, ProblemGroup
 from leash.statistics.ratios import RATIO_NAMES
+from leash.statistics.rounding import round_digits
 from leash.statistics.sharpening_test import fit_tilt
 from leash.statistics.support import detectable_mass, hits_above
 from leash.statistics.testing import benjamini_hochberg
@@ -219,11 +221,13 @@ def extrapolate_pass_at_k(group: ProblemGroup) -> JsonDict | None:
 
 
 def to_jsonable(value: Any) -> Any:
-    """The value as JSON can hold it: NaN and infinity become None."""
+    """The value as JSON can hold it: NaN and infinity become None, other numbers have nine digits."""
     if isinstance(value, Mapping):
         return {name: to_jsonable(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
         return [to_jsonable(inner) for inner in value]
     if isinstance(value, np.generic):
         value = value.item()
-    return None if isinstance(value, float) and not np.isfinite(value) else value
+    if not isinstance(value, float):
+        return value
+    return round_digits(value) if np.isfinite(value) else None

@@ -173,7 +173,9 @@ def critical_value(residuals: FloatArray, df: int, settings: AnalysisSettings) -
     spread, axes = np.linalg.eigh(standardised.T @ standardised)
     root = axes * np.sqrt(np.maximum(spread, 0) + MORE_VARIANCE) @ axes.T
     errors = stream("categorize", settings.seed, "band").standard_normal((DRAWS, len(root))) @ root
-    return max(float(np.quantile(np.abs(errors).max(axis=1), settings.confidence)), normal) * student / normal
+    largest = float(np.quantile(np.abs(errors).max(axis=1), settings.confidence))
+    # Six digits are the same on every machine, and beyond the third they are luck of the draw anyway.
+    return float(f"{max(largest, normal) * student / normal:.6g}")
 
 
 def sum_by_cluster(values: FloatArray, clusters: IntArray | None) -> FloatArray:

@@ -33,6 +33,7 @@ from leash.params.groups import Params
 from leash.statistics.array_types import FloatArray, IntArray
 from leash.statistics.categories import categorize_problems, classify_masses
 from leash.statistics.counts import ROLES, Counts
+from leash.statistics.rounding import round_column
 from stages.categorize import cross_pair, group_analysis
 
 SQL_DIR = Path(__file__).parent
@@ -53,7 +54,7 @@ def run(params: Params) -> list[str]:
         for unit, rows in [("problem", support), *units.items()]:
             for pair in params.run.pairs:
                 of_pair = rows.filter(pc.equal(rows["pair"], pair))
-                tables.write(tables.support_path(pair, unit), of_pair, tables.SUPPORT_SCHEMA)
+                tables.write(tables.support_path(pair, unit), round_table(of_pair), tables.SUPPORT_SCHEMA)
         analyses = group_analysis.write_analyses(
             params, support, group_analysis.compute_majorities(connection, own_k, params.categorize.seed)
         )
@@ -110,6 +111,15 @@ def is_explained_by_guessing(n: IntArray, c: IntArray, guess: FloatArray, confid
     # After a stop at the c-th hit, an outcome at least as strong has c or more hits in n samples: the same tail.
     unknown = (c == 0) | np.isnan(guess)
     return pa.array(stats.binom.sf(c - 1, n, np.where(unknown, 0.0, guess)) > 1 - confidence, mask=unknown)
+
+
+def round_table(table: pa.Table) -> pa.Table:
+    """The table with nine digits of every number (rounding.py), but for epsilon: categories compare with it."""
+    for place, field in enumerate(table.schema):
+        if field.type == pa.float64() and field.name != "epsilon":
+            values = table[field.name].to_numpy(zero_copy_only=False)
+            table = table.set_column(place, field, pa.array(round_column(values), pa.float64(), from_pandas=True))
+    return table
 
 
 def _describe_uncategorized(params: Params, support: pa.Table, completions: pa.Table | None) -> Iterator[str]:
