@@ -9,13 +9,14 @@
    wrong by the true masses at epsilon > 0, for fixed budgets and for early stops.
 4. The coverage of the 95% intervals of SRR, NDR, NSCR and the difference of pass@k. The estimand is the population's
    value at the same number of samples.
-5. Power: how often a real loss is called one, now and by the rule before.
-6. Equivalence: how often a loss of exactly the margin is called smaller than the margin.
+5. The coverage of the band over k, at all k at once, and of the first-loss set that follows from it.
+6. Power: how often a real loss is called one, now and by the rule before.
+7. Equivalence: how often a loss of exactly the margin is called smaller than the margin.
 
 Every rate has a goal, which is met if the rate is within three Monte Carlo standard errors of it. A row that misses its
 goal ends with MISSED. `verify_short_path` checks that the functions called here give what `analyze_counts` gives.
 
-Not covered: clusters of problems, bands over k, extrapolation.
+Not covered: clusters of problems, extrapolation.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from result import tell
 
 from leash.statistics.analysis import analyze_counts
 from leash.statistics.array_types import BoolArray, FloatArray, IntArray, ObjectArray
+from leash.statistics.band import band_ks, difference_band
 from leash.statistics.bootstrap_weights import AnalysisSettings, BootstrapWeights
 from leash.statistics.categories import CategoryShares, categorize_problems, category_letters, classify_counts
 from leash.statistics.counts import ROLES, Counts
@@ -416,6 +418,50 @@ def measure_coverage(trials: int, goals: Goals) -> None:
             print(f"{row:<36}{shares}{'  MISSED (!)' if any(marks) else ''}", flush=True)
 
 
+BAND_CHANGES: dict[str, Callable[[np.random.Generator, FloatArray], FloatArray]] = {
+    "nothing changed": lambda rng, base: base,
+    "p^1.3, 10% lost": lambda rng, base: lose(rng, sharpen(base, 1.3), 0.1),
+    "p^1.3": lambda rng, base: sharpen(base, 1.3),
+}
+
+
+def measure_band(trials: int, goals: Goals) -> None:
+    """Does the band hold the population's difference at every k at once, and the first-loss set its first loss?"""
+    n = 128
+    ks = band_ks(n)
+    print(
+        f"\n{'band over all k at once, n = 128':<58}{'covered':>9}{'first loss':>12}  goal 93% or more; {trials} trials"
+    )
+    for change, changed in BAND_CHANGES.items():
+        for name, mixture in list(MIXTURES.items())[:4]:
+            rng = stream("calibration", "band population", name, change)
+            base = mixture(rng, POPULATION // 4, n)
+            missed = [np.log1p(-np.minimum(masses, 1 - 1e-16)) for masses in (base, changed(rng, base))]
+            truth = np.array([(np.exp(k * missed[0]) - np.exp(k * missed[1])).mean() for k in ks])
+            # Up to rounding and the luck of the population, models that never differ have no first loss.
+            losing = truth < -1e-9
+            first_loss = int(ks[losing.argmax()]) if losing.any() else None
+            for problems in SIZES:
+                rng = stream("calibration", "band", name, change, problems)
+                covered, in_set = np.zeros(trials), np.zeros(trials)
+                for trial in range(trials):
+                    base = mixture(rng, problems, n)
+                    counts = draw_pair(rng, (base, changed(rng, base)), (n, n))
+                    band = difference_band(counts.samples("base"), counts.samples("rlvr"), counts.k, SETTINGS)
+                    covered[trial] = ((band.low <= truth + 1e-9) & (truth - 1e-9 <= band.high)).all()
+                    in_set[trial] = is_in_set(first_loss, band.first(-1))
+                row = f"{name}, {change}, {problems} problems"
+                mark = goals.check(f"{row}, band", covered, LOW, 1) + goals.check(f"{row}, first loss", in_set, LOW, 1)
+                print(f"{row:<58}{covered.mean():>9.1%}{in_set.mean():>12.1%}{mark}", flush=True)
+
+
+def is_in_set(first: int | None, ends: tuple[int, int | None] | None) -> bool:
+    """Whether the first k, or that there is none, agrees with a confidence set."""
+    if ends is None or first is None:
+        return first is None and (ends is None or ends[1] is None)
+    return ends[0] <= first and (ends[1] is None or first <= ends[1])
+
+
 def decided_before(shares: CategoryShares, corners: FloatArray) -> int:
     """The rule before: McNemar's test rejects, and the interval of NSCR with half a pseudo-problem in each category
     excludes 0. 1 for more, -1 for fewer, 0 otherwise."""
@@ -476,6 +522,7 @@ def main() -> None:
     measure_sharpened(trials, goals)
     measure_crossings(trials, goals)
     measure_coverage(3 * trials, goals)
+    measure_band(trials, goals)
     measure_power(trials, goals)
     measure_equivalence(2 * trials, goals)
     print(f"\n{len(goals.missed)} goals missed, {time.perf_counter() - start:.0f} s")
