@@ -22,6 +22,8 @@ from leash.statistics.clusters import cluster_sums, design_effect, regroup, sign
 from leash.statistics.paired import paired_t, tango_score
 from leash.statistics.testing import mcnemar_p_value
 
+EQUIVALENCE_PSEUDO_CLUSTERS = 2.0
+
 
 def net_change_tests(
     shares: CategoryShares, margin: float, cluster: IntArray | None = None
@@ -46,8 +48,8 @@ def net_change_tests(
         test |= {"standard_error": float(fitted.error), "df": fitted.df}
     # Two one-sided score tests. Student's t would not do: 30 problems without a loss seem to vary by nothing at all.
     # With expected numbers the score test errs on the safe side, since it takes each for a problem that changed.
-    # Clusters that change together count as one problem (`design_effect`).
-    effect = design_effect(differences, cluster)
+    # Clusters that change together count as one problem. Few changes show a margin, so the prior must be stronger.
+    effect = design_effect(differences, cluster, pseudo_clusters=EQUIVALENCE_PSEUDO_CLUSTERS)
     gained, lost, problems = gained / effect, lost / effect, len(known) / effect
     above = stats.norm.sf(-tango_score(gained, lost, problems, margin)) if len(known) else 1.0
     below = stats.norm.sf(tango_score(gained, lost, problems, -margin)) if len(known) else 1.0
