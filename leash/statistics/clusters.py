@@ -111,7 +111,9 @@ def sign_flip_p_value(changes: IntArray) -> float:
 def smallest_significant_sum(changes: IntArray, alpha: float) -> int | None:
     """The smallest net change that would have been significant if clusters had changed by as much, in other directions;
     None if the changed clusters are too few for any."""
-    significant = np.flatnonzero(sign_flip_tails(changes) < alpha)
+    tails = sign_flip_tails(changes)
+    # A sum that no signs give has the same tail as the next one that some give.
+    significant = np.flatnonzero((tails < alpha) & (np.diff(tails, append=0.0) < 0))
     return int(significant[0]) if len(significant) else None
 
 
