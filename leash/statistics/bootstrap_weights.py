@@ -18,15 +18,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy import stats
 
 from leash.statistics.array_types import FloatArray, IntArray
 from leash.statistics.clusters import design_effect, mean_cluster_size, shared_clusters
-from leash.statistics.counts import Counts
 from leash.statistics.seeds import stream
+
+if TYPE_CHECKING:  # the sentences of the report import this module, and must not load pyarrow
+    from leash.statistics.counts import Counts
 
 # Sets of hits to draw. More would hardly move a quantile, since each set meets several sets of weights.
 MAX_HIT_RESAMPLES = 200

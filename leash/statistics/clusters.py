@@ -16,12 +16,14 @@ single problems.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from leash.statistics.array_types import FloatArray, IntArray
-from leash.statistics.counts import Counts
+
+if TYPE_CHECKING:  # the sentences of the report import this module, and must not load pyarrow
+    from leash.statistics.counts import Counts
 
 
 def cluster_index(counts: Counts) -> IntArray:

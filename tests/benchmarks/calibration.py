@@ -23,6 +23,7 @@ Not covered: bands over k, extrapolation.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -190,16 +191,19 @@ def verify_short_path() -> None:
     rng = stream("calibration", "path")
     tables = [draw_pair(rng, (base[size], lose(rng, base[size], 0.3)), (64, 64)) for size in (30, 120)]
     tables += [draw_pair(rng, (base[120], base[120]), n, k=k) for n, k in (((256, 64), 64), ((64, 64), 16))]
+    twelve = (np.arange(120) // 12).astype(str).astype(object)
+    tables += [dataclasses.replace(counts, cluster=twelve) for counts in tables if len(counts) == 120]
     decisions = set()
     for counts in tables:
-        full, quick = analyze_counts(counts, SETTINGS), analyze_quickly(counts)
+        size = 1 if counts.cluster is None else 12
+        full, quick = analyze_counts(counts, SETTINGS), analyze_quickly(counts, cluster_size=size)
         assert full["decision"] == quick["decision"], (full["decision"], quick["decision"])
         for group in ("test", "equivalence", "noise"):
             assert full[group] == quick[group], (full[group], quick[group])
-        shown = describe_categories(classify_counts(counts), problem_weights(len(counts)), CONFIDENCE)
+        shown = describe_categories(classify_counts(counts), problem_weights(len(counts), size), CONFIDENCE)
         intervals = [(full[name], shown[name]) for name in ("SRR", "NDR", "NSCR")]
         ks = [k for k in (1, 8, 32, 64) if k <= min(counts.n_base[0], counts.n_rlvr[0])]
-        ends = [dict(zip(("low", "high"), both, strict=True)) for both in difference_intervals(counts, ks)]
+        ends = [dict(zip(("low", "high"), both, strict=True)) for both in difference_intervals(counts, ks, size)]
         intervals += [(full["difference"][k], found) for k, found in zip(ks, ends, strict=True)]
         for expected, found in intervals:
             assert np.allclose([expected["low"], expected["high"]], [found["low"], found["high"]], atol=1e-9)

@@ -102,7 +102,11 @@ def slider_epsilons(params: Params, ks: Sequence[int]) -> list[float]:
 
 
 def intervals_by_setting(
-    params: Params, pair: str, hits: HitColumns, problems: ProblemNumbers, labels: Mapping[ProblemKey, str | None]
+    params: Params,
+    pair: str,
+    hits: HitColumns,
+    problems: ProblemNumbers,
+    labels: Mapping[ProblemKey, str | None] | None = None,
 ) -> dict[str, dict[str, Any]]:
     """By data set ("": all): the intervals of the ratios at every k and epsilon of the sliders.
 
@@ -114,7 +118,7 @@ def intervals_by_setting(
     """
     settings, ks = settings_of(params), slider_ks(params)
     dataset = np.array([name for name, _ in problems], dtype=object)
-    cluster = np.array([labels.get(key) for key in problems], dtype=object)
+    cluster = np.array([(labels or {}).get(key) for key in problems], dtype=object)
     at_k = [replace(_counts_at(params, pair, place, hits, problems), cluster=cluster) for place in range(len(ks))]
     masks = {"": np.ones(len(problems), dtype=bool), **{name: dataset == name for name in params.run.datasets}}
     intervals: dict[str, dict[str, Any]] = {}
