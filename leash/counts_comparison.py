@@ -7,7 +7,8 @@ In: CSV, JSON lines or Parquet with a row per problem, such as
 
 The k of a data set is the largest number of samples that both models have there, unless --k is smaller. If a problem
 has more samples than k, its counts do not show which hits were among the first k: its categories are expected ones
-(docs/compare.md). A support table (data/support/*.parquet) is such a file, too; its k, epsilon and endings are used.
+(docs/compare.md). The optional column `cluster` names problems that belong together. A support table
+(data/support/*.parquet) is such a file, too; its k, epsilon and endings are used.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from leash.statistics.analysis import analyze_counts, to_jsonable, with_k_and_ep
 from leash.statistics.array_types import FloatArray, IntArray, ObjectArray
 from leash.statistics.bootstrap_weights import AnalysisSettings
 from leash.statistics.categories import categorize_problems
-from leash.statistics.counts import FIRST_EIGHTH_COLUMNS, ROLES, Counts
+from leash.statistics.counts import FIRST_EIGHTH_COLUMNS, LABEL_COLUMNS, ROLES, Counts
 from leash.statistics.problem_group import JsonDict
 
 REQUIRED_COLUMNS = ("problem_id", "n_base", "c_base", "n_rlvr", "c_rlvr")
@@ -108,8 +109,6 @@ def read_counts(path: Path, settings: AnalysisSettings) -> Counts:
             raise rows.error(row, f"the problem is in row {seen[key] + 1} already")
         seen[key] = row
     k = _resolve_k(rows, dataset, numbers, settings.k)
-    ended_base, ended_rlvr = (_read_endings(rows, role, numbers, k) for role in ROLES)
-    epsilon = _read_epsilons(rows)
     first: dict[str, IntArray] = {}
     if all(name in rows.columns for name in FIRST_EIGHTH_COLUMNS):
         first = {name: _parse_counts(rows, name) for name in FIRST_EIGHTH_COLUMNS}
@@ -117,9 +116,10 @@ def read_counts(path: Path, settings: AnalysisSettings) -> Counts:
             _require_at_most(rows, first, f"c_{role}_first", f"n_{role}_first")
             for what in ("n", "c"):
                 _require_at_most(rows, {**numbers, **first}, f"{what}_{role}_first", f"{what}_{role}")
-    return Counts(
-        dataset, problem, **numbers, ended_base=ended_base, ended_rlvr=ended_rlvr, k=k, epsilon=epsilon, **first
-    )
+    columns: dict[str, Any] = {**numbers, **first, "k": k, "epsilon": _read_epsilons(rows)}
+    columns |= {f"ended_{role}": _read_endings(rows, role, numbers, k) for role in ROLES}
+    columns |= {name: _read_labels(rows, name) for name in LABEL_COLUMNS if name in rows.columns}
+    return Counts(dataset, problem, **columns)
 
 
 def _read_rows(path: Path) -> CountRows:
@@ -218,6 +218,11 @@ def _read_epsilons(rows: CountRows) -> FloatArray:
         text = rows.columns["epsilon"][row]
         raise rows.error(row, f"epsilon is {text}, but should be a number from 0 to below 1")
     return epsilons
+
+
+def _read_labels(rows: CountRows, name: str) -> ObjectArray:
+    """A column of words; empty and blank cells are None."""
+    return np.array([(text or "").strip() or None for text in rows.columns[name]], dtype=object)
 
 
 def build_problem_results(counts: Counts, settings: AnalysisSettings) -> list[JsonDict]:

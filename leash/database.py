@@ -17,6 +17,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from leash import tables
 from leash.params.groups import Params
@@ -44,6 +45,10 @@ def open_database(params: Params, only: Sequence[str] = ()) -> duckdb.DuckDBPyCo
         if files and (not only or table in (*only, "problems")):
             _check_schemas(connection, files, schema, made_by)
             quoted = ", ".join("'" + str(file).replace("'", "''") + "'" for file in files)
+            # Only tables of a single file have columns that earlier versions did not write.
+            is_single = set(schema.names) >= tables.ADDED_COLUMNS
+            added = tables.missing_columns(pq.ParquetFile(files[0]), schema) if is_single else []
+            labels += "".join(f"null::varchar as {name}, " for name in added)
             selects.setdefault(table, []).append(f"select {labels}* from read_parquet([{quoted}]){limits}")
 
     for model, dataset in product(params.run.models, params.run.datasets):

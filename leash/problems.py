@@ -6,14 +6,15 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from leash import tables
+from leash import atomic_io, tables
 
 Problem = Mapping[str, Any]
 
 
 def load_problems(dataset: str) -> dict[str, Problem]:
-    """The problems of a data set by id. Images are not read: they are large, and no grader uses them."""
-    columns = [name for name in tables.PROBLEMS_SCHEMA.names if name != "images"]
+    """The problems of a data set by id. Images are not read: they are large, and no grader uses them. Nor are level and
+    cluster: only the statistics use them."""
+    columns = [name for name in tables.PROBLEMS_SCHEMA.names if name not in ("images", *tables.ADDED_COLUMNS)]
     file = tables.open_table(tables.problems_path(dataset), tables.PROBLEMS_SCHEMA, f"leash fetch {dataset}")
     return index_problems(file.read(columns=columns).to_pylist())
 
@@ -23,3 +24,9 @@ def index_problems(rows: Iterable[Mapping[str, Any]]) -> dict[str, Problem]:
     return {
         row["problem_id"]: {**row, "meta": {"question": row["question"], **json.loads(row["meta"])}} for row in rows
     }
+
+
+def problems_hash(problems: Mapping[str, Problem]) -> str:
+    """A hash of all that a verdict depends on. A change of level, cluster or images leaves it as it is."""
+    rows = [[row[name] for name in ("problem_id", "question", "gold", "grader", "meta")] for row in problems.values()]
+    return atomic_io.hash_strings(json.dumps(rows, ensure_ascii=False))

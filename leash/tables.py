@@ -41,7 +41,12 @@ PROBLEMS_SCHEMA = _schema(
     _required(STRING, "grader"),
     _optional(pa.list_(pa.binary()), "images"),
     _required(STRING, "meta"),
+    # level: how hard the problem is, by its data set. cluster: the problems that may come and go together (a template,
+    # a level, duplicate questions); null: a cluster of its own.
+    _optional(STRING, "level", "cluster"),
 )
+# Columns that tables of earlier versions lack. They are read as null.
+ADDED_COLUMNS = frozenset({"level", "cluster"})
 COMPLETIONS_SCHEMA = _schema(
     _required(STRING, "problem_id"),
     _required(INT32, "sample"),
@@ -78,6 +83,7 @@ SUPPORT_SCHEMA = _schema(
     _required(INT32, "n_base_first", "c_base_first", "n_rlvr_first", "c_rlvr_first"),
     _optional(FLOAT64, "guess_base", "guess_rlvr"),  # probability that another problem's answer is correct here
     _optional(BOOL, "lucky_base", "lucky_rlvr"),  # no more hits than guessing gives; null: no hits
+    _optional(STRING, "level", "cluster"),  # as in the problems table
 )
 # One row per distinct correct completion that this model, or the other model of one of its pairs, wrote.
 MASS_SCHEMA = _schema(
@@ -182,6 +188,8 @@ def problem_row(
     grader: str,
     meta: Mapping[str, Any],
     images: Sequence[bytes] | None = None,
+    level: str | None = None,
+    cluster: str | None = None,
 ) -> dict[str, Any]:
     """A complete row of the problems table. Every source of problems builds its rows here, so none lacks a column."""
     return {
@@ -192,6 +200,8 @@ def problem_row(
         "grader": grader,
         "images": None if images is None else list(images),
         "meta": json.dumps(meta, ensure_ascii=False),
+        "level": level,
+        "cluster": cluster,
     }
 
 
@@ -214,7 +224,17 @@ def encode_parquet(content: pa.Table, schema: pa.Schema, note: Mapping[str, str]
 
 def read(path: Path, schema: pa.Schema, made_by: str) -> pa.Table:
     """Read the columns of a schema and check them. `made_by` is the command that makes the table."""
-    return open_table(path, schema, made_by).read(columns=schema.names or None)
+    file = open_table(path, schema, made_by)
+    added = missing_columns(file, schema)
+    table = file.read(columns=[name for name in schema.names if name not in added] or None)
+    for name in added:
+        table = table.append_column(name, pa.nulls(table.num_rows, schema.field(name).type))
+    return table.select(schema.names) if added else table
+
+
+def missing_columns(file: pq.ParquetFile, schema: pa.Schema) -> list[str]:
+    """The columns of a schema that this file lacks, since an earlier version wrote it."""
+    return [name for name in schema.names if name in ADDED_COLUMNS and name not in file.schema_arrow.names]
 
 
 def open_table(path: Path, schema: pa.Schema, made_by: str) -> pq.ParquetFile:
@@ -230,7 +250,7 @@ def open_table(path: Path, schema: pa.Schema, made_by: str) -> pq.ParquetFile:
     for field in schema:
         index = file.schema_arrow.get_field_index(field.name)
         found = file.schema_arrow.field(index).type if index >= 0 else None
-        if found != field.type:
+        if found != field.type and not (found is None and field.name in ADDED_COLUMNS):
             raise WrongColumnError(path, made_by, field.name, field.type, found)
     return file
 

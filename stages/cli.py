@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -349,6 +349,13 @@ def grade(file: str, grader: str, timeout: int) -> None:
     show_default=True,
     help="A net change below this share of the problems is irrelevant.",
 )
+@click.option(
+    "--clusters",
+    type=click.Choice(["auto", "none"]),
+    default="auto",
+    show_default=True,
+    help="auto: problems with the same `cluster` belong together; none: ignore that column.",
+)
 @click.option("--resamples", type=click.IntRange(min=10), default=1000, show_default=True, help="Bootstrap resamples.")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; docs/compare.md explains the keys.")
@@ -358,6 +365,7 @@ def compare(
     epsilon: str | None,
     confidence: float,
     margin: float,
+    clusters: Literal["auto", "none"],
     resamples: int,
     seed: int,
     as_json: bool,
@@ -365,7 +373,7 @@ def compare(
     """Compare two models from a table of counts.
 
     COUNTS is a CSV, JSON lines or Parquet file with the columns problem_id, n_base, c_base, n_rlvr, c_rlvr (samples and
-    hits of the base and of the second model), and optionally dataset.
+    hits of the base and of the second model), and optionally dataset, level and cluster.
     """
     import json
 
@@ -373,7 +381,7 @@ def compare(
     from leash.report.compare_text import format_comparison
     from leash.statistics.bootstrap_weights import AnalysisSettings
 
-    settings = AnalysisSettings(k, parse_epsilon(epsilon), confidence, resamples, seed, margin)
+    settings = AnalysisSettings(k, parse_epsilon(epsilon), confidence, resamples, seed, margin, clusters)
     analysis = compare_counts(counts, settings)
     click.echo(json.dumps(analysis, indent=1, allow_nan=False) if as_json else format_comparison(analysis))
 

@@ -70,6 +70,15 @@ class Row:
     def text(self, *names: str) -> str:
         return str(self.need(*names)).strip()
 
+    def label(self, name: str) -> str | None:
+        """A word or a number as text; None if the column is missing or empty. A whole number read as 3.0 is 3."""
+        value = self.get(name)
+        if isinstance(value, dict | list):
+            raise RowError(self.where, f"the column {name} must hold a word or a number; correct it")
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        return None if value is None else str(value).strip()
+
     def text_or_none(self, *names: str) -> str | None:
         value = self.get(*names)
         return None if value is None else str(value)
@@ -77,13 +86,16 @@ class Row:
 
 @dataclass(frozen=True)
 class Problem:
-    """`id` is the benchmark's own; without one, problems are numbered."""
+    """`id` is the benchmark's own; without one, problems are numbered. `level` is how hard the benchmark says it is,
+    `cluster` names the problems that may come and go together (None: this one alone)."""
 
     question: str
     gold: list[str]
     id: str | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
     images: list[bytes] | None = None
+    level: str | None = None
+    cluster: str | None = None
 
 
 @dataclass(frozen=True)

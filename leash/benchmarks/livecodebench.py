@@ -30,7 +30,8 @@ def parse_problem(row: Row, dataset: Dataset, since: str, until: str) -> Problem
     function = code_tests.find_function_name(str(row.get("metadata") or "{}"), starter)
     meta = {"question": content, "date": day, "difficulty": row.get("difficulty"), "function": function}
     question, gold = code_tests.build_question(row.fields), code_tests.golds_from_row(row)
-    return Problem(question, gold, row.text("question_id"), {**meta, "starter": starter})
+    level = row.label("difficulty")
+    return Problem(question, gold, row.text("question_id"), {**meta, "starter": starter}, level=level)
 
 
 parse_v5 = partial(parse_problem, since="2024-08-01", until="2025-02-01")

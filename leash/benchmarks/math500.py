@@ -15,11 +15,13 @@ from leash.params.groups import Dataset
 
 
 def parse_problem(row: Row, _: Dataset) -> Problem:
+    level = row.label("level")
     return Problem(
         question=row.text("problem"),
         gold=parse_golds(row.need("answer", "expected_answer")),
         id=row.text("unique_id", "id"),
         meta={"level": str(row.get("level")).removeprefix("Level "), "subject": row.get("subject", "type")},
+        level=None if level is None else level.removeprefix("Level "),
     )
 
 

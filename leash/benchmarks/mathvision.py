@@ -36,6 +36,7 @@ def parse_problem(row: Row, _: Dataset) -> Problem:
             "subject": row.get("subject"),
         },
         images=load_images(row, "decoded_image", "image"),
+        level=row.label("level"),
     )
 
 

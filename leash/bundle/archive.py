@@ -35,7 +35,7 @@ from leash.report.audit import DECISIVE_HITS_SCHEMA
 from leash.report.metrics import REPORTS_DIR
 from leash.report.provenance import collect_parameters, redact_paths_and_hosts
 from leash.sampling import metadata
-from leash.statistics.counts import FIRST_EIGHTH_COLUMNS
+from leash.statistics.counts import FIRST_EIGHTH_COLUMNS, LABEL_COLUMNS
 
 # A file that goes in as it is, or a function that makes its bytes when they are written: they need not all fit memory.
 FileContent = Path | Callable[[], bytes]
@@ -47,6 +47,7 @@ MAX_FIELD_CHARS = 10_000
 COUNT_COLUMNS = (
     *("dataset", "problem_id", "k", "epsilon", "n_base", "c_base", "ended_base", "n_rlvr", "c_rlvr", "ended_rlvr"),
     *FIRST_EIGHTH_COLUMNS,
+    *LABEL_COLUMNS,
 )
 LOCK_FILE = Path("dvc.lock")
 METRICS_FILE = REPORTS_DIR / "metrics.json"

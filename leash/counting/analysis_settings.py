@@ -7,8 +7,12 @@ from leash.statistics.bootstrap_weights import AnalysisSettings
 
 
 def settings_of(params: Params) -> AnalysisSettings:
-    """Confidence, margin, resamples and seed; k and epsilon are columns of the tables."""
+    """Confidence, margin, clusters, resamples and seed; k and epsilon are columns of the tables."""
     group = params.categorize
     return AnalysisSettings(
-        confidence=group.confidence, resamples=group.bootstrap, seed=group.seed, margin=group.margin
+        confidence=group.confidence,
+        resamples=group.bootstrap,
+        seed=group.seed,
+        margin=group.margin,
+        clusters=group.clusters,
     )

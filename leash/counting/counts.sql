@@ -69,7 +69,9 @@ select
     cast(coalesce(base.n_first, 0) as bigint) as n_base_first,
     cast(coalesce(base.c_first, 0) as bigint) as c_base_first,
     cast(coalesce(rlvr.n_first, 0) as bigint) as n_rlvr_first,
-    cast(coalesce(rlvr.c_first, 0) as bigint) as c_rlvr_first
+    cast(coalesce(rlvr.c_first, 0) as bigint) as c_rlvr_first,
+    problems.level,
+    problems.cluster
 from plan
 inner join problems using (dataset)
 left join endings as base

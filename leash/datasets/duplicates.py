@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -44,6 +45,37 @@ def find_duplicates(problems: pa.Table, likeness: float = MIN_SIMILARITY) -> lis
         connection.register("problems", problems.select(["dataset", "problem_id", "question", "meta"]))
         rows = database.query(connection, QUERY_PATH, {"likeness": likeness}).to_pylist()
     return [DuplicatePair(**row) for row in rows]
+
+
+def cluster_duplicates(rows: Sequence[dict[str, Any]], pairs: Sequence[DuplicatePair]) -> list[dict[str, Any]]:
+    """Rows of one data set, with duplicates in one cluster, which is named for its first problem. A cluster that a row
+    already has is kept, and its duplicates without one join it."""
+    first = {row["problem_id"]: row["problem_id"] for row in rows}
+
+    def find(problem: str) -> str:
+        while first[problem] != problem:
+            problem = first[problem]
+        return problem
+
+    order = {problem: place for place, problem in enumerate(first)}
+    duplicated: set[str] = set()
+    for pair in pairs:
+        if pair.dataset == pair.other_dataset and pair.problem_id in first and pair.other_problem_id in first:
+            duplicated |= {pair.problem_id, pair.other_problem_id}
+            one, other = sorted((find(pair.problem_id), find(pair.other_problem_id)), key=order.__getitem__)
+            first[other] = one
+    names: dict[str, str] = {}
+    for row in rows:
+        if row["cluster"] is not None:
+            names.setdefault(find(row["problem_id"]), row["cluster"])
+    clustered = []
+    for row in rows:
+        own = row["cluster"]
+        if own is None and row["problem_id"] in duplicated:
+            head = find(row["problem_id"])
+            own = names.get(head, head)
+        clustered.append({**row, "cluster": own})
+    return clustered
 
 
 def describe_duplicates(pairs: Sequence[DuplicatePair]) -> list[str]:

@@ -58,5 +58,7 @@ def generate_problems(name: str, dataset: Dataset) -> Iterator[dict[str, Any]]:
                 gold=[problem.gold],
                 grader=GRADERS[problem.family],
                 meta={"level": level, "numbers": problem.numbers, "traces": traces},
+                level=str(level),
+                cluster=f"{dataset.family}-{level}",
             )
             seen.add(problem.prompt)

@@ -8,6 +8,7 @@ Your own file is any JSONL, JSON, CSV or Parquet file with a question and an ans
     mine: {path: mine.jsonl, question: problem, answer: answer, grader: math, prompt: "{question} Use \\boxed{}."}
 
 For the hub: `hub`, `revision` and `files`, a pattern such as "data/test-*.parquet". `images` names an image column.
+Columns `level` (how hard a problem is) and `cluster` (problems that belong together) are used if the file has them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import pyarrow.parquet as pq
 
 from leash import prompts, tables
 from leash.benchmarks.benchmark import Benchmark, Problem, Row, RowError, RowLocation, parse_golds
@@ -99,6 +102,8 @@ def parse_own_row(row: Row, dataset: Dataset) -> Problem:
         id=row.text(dataset.id) if dataset.id else None,
         meta={"question": question},
         images=load_images(row, dataset.images) if dataset.images else None,
+        level=row.label("level"),
+        cluster=row.label("cluster"),
     )
 
 
@@ -109,13 +114,14 @@ def import_command(name: str) -> str:
 
 def _load_imported_problems(name: str, dataset: Dataset) -> FetchResult:
     """The rows of the existing table, with the grader of params.yaml if it names one."""
-    table = tables.read(tables.problems_path(name), tables.PROBLEMS_SCHEMA, import_command(name))
-    stored: list[TableRow] = table.to_pylist()
+    path, schema = tables.problems_path(name), tables.PROBLEMS_SCHEMA
+    stored: list[TableRow] = tables.read(path, schema, import_command(name)).to_pylist()
+    complete = not tables.missing_columns(pq.ParquetFile(path), schema)
     if dataset.grader is None:
-        return FetchResult(stored, stored=True)
+        return FetchResult(stored, stored=complete)
     registry.load_grader(dataset.grader)
     rows = [{**row, "grader": dataset.grader} for row in stored]
-    return FetchResult(rows, stored=rows == stored)
+    return FetchResult(rows, stored=complete and rows == stored)
 
 
 def _load_benchmark_problems(name: str, dataset: Dataset) -> FetchResult:
@@ -144,6 +150,8 @@ def _load_benchmark_problems(name: str, dataset: Dataset) -> FetchResult:
             grader=grader,
             images=problem.images,
             meta={"question": problem.question, **problem.meta, **given, "source": files.origin},
+            level=problem.level,
+            cluster=problem.cluster,
         )
         rows.append(row)
         if not problem.gold:

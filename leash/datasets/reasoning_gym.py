@@ -53,6 +53,8 @@ def generate_problems(name: str, dataset: Dataset) -> Iterator[dict[str, Any]]:
     if task not in tasks:
         raise UnknownNameError(f"`datasets.{name}.task`", task, tasks)
     # Generators raise all kinds of exceptions, some only when they make the first problem.
+    # The paper's harder variants, such as dice_hard and graph_color_vertex15.
+    level = str(dataset.task).removeprefix(task).removeprefix("_") or None
     try:
         generator = gym.create_dataset(task, **config)
         for index in range(config["size"]):
@@ -74,6 +76,8 @@ def generate_problems(name: str, dataset: Dataset) -> Iterator[dict[str, Any]]:
                 gold=[] if gold is None else [str(gold)],
                 grader="gym",
                 meta=meta,
+                level=level,
+                cluster=task,  # all problems of a task are made from one template
             )
     except Exception as error:
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__

@@ -243,12 +243,14 @@ class Verify(Group):
 
 class Categorize(Group):
     """`k`: use the first k samples. `units`: what to count. A net change below `margin`, a share of the problems, is
-    irrelevant. Intervals use `bootstrap` resamples with `seed`."""
+    irrelevant. `clusters`: whether problems of one cluster count as one draw. Intervals use `bootstrap` resamples with
+    `seed`."""
 
     k: Positive | Literal["all"] = "all"
     epsilon: Share | Literal["auto"] = 0.0
     confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
     margin: Annotated[float, Field(gt=0, lt=1)] = 0.02
+    clusters: Literal["auto", "none"] = "auto"
     units: list[Literal["problem", "answer", "completion"]] = ["problem", "answer"]
     # The limit stops runs that take hours: more resamples no longer change an interval.
     bootstrap: Annotated[int, Field(gt=0, le=100_000)] = 1000

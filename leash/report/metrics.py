@@ -73,6 +73,7 @@ def metrics_by_pair(params: Params, results: Results) -> dict[str, Any]:
             "decision": analysis["decision"] if analysis else "undecided",
             "decision_k": analysis["decision_k"] if analysis else None,
             "corrected_for": analysis["corrected_for"] if analysis else None,
+            "clusters": analysis["clusters"] if analysis else None,
             "verdict": results.verdicts[pair],
         }
     return {pair: round_floats(metrics[pair]) for pair in params.run.pairs}

@@ -32,7 +32,11 @@ Row = Mapping[str, Any]
 MAX_HIDDEN_MASS = 0.1
 MAX_NAMED_PROBLEMS = 8
 SUMMARY_RATIOS = ("SRR", "NDR", "NSCR")
-TEST_NAMES = {"McNemar": "the exact McNemar test", "paired t": "the paired t test over problems"}
+TEST_NAMES = {
+    "McNemar": "the exact McNemar test",
+    "paired t": "the paired t test over problems",
+    "sign flip": "the exact sign-flip test over clusters",
+}
 ENDING_PHRASES = {"no_answer": "gave no answer in", "truncated": "was cut off in"}
 CATEGORY_PHRASES = {"S": "that only {base} solves", "O": "that neither solves", "E": "that only {rlvr} solves"}
 DIVERGENCE_PHRASES = {
@@ -108,21 +112,35 @@ def headline_sentence(analysis: Analysis, base: str, trained: str) -> str:
 
     percent = f"{analysis['confidence'] * 100:g}%"
     claim, limit = _claim_and_limit(analysis, decision.outcome, base, trained, verbs, within)
-    interval = "its interval is unknown" if net["low"] is None else f"{percent}: {_percent_range(net)}"
+    clusters = analysis["clusters"]
+    over = f" over {pluralize(clusters['count'], 'cluster')}" if clusters else ""
+    interval = "its interval is unknown" if net["low"] is None else f"{percent}{over}: {_percent_range(net)}"
     # If only one of the two criteria is met, say which: the reader may know only one of them.
     disagreement = ""
     test, several = TEST_NAMES[analysis["test"]["name"]], analysis["corrected_for"]
+    if clusters:
+        test = test.replace("problems", "clusters")
     p_value = f"p = {decision.p_value:.3g}" + (f" after correcting for {several} comparisons" if several > 1 else "")
     if decision.interval_excludes_zero and not decision.test_rejects:
         disagreement = f"; the interval excludes 0, but {test} does not agree ({p_value})"
     elif decision.test_rejects and not decision.interval_excludes_zero and net["low"] is not None:
         disagreement = f"; {test} sees a change ({p_value}), but the interval includes 0"
-    if disagreement and decision.outcome == "undecided":
+    if decision.outcome == "undecided" and _too_few_clusters(analysis):
+        disagreement = ""
+        changed = pluralize(clusters["changed"], "cluster")
+        limit = f"; only {changed} changed, too few to decide ({p_value})"
+    elif disagreement and decision.outcome == "undecided":
         limit = ""  # one reason is enough for a sentence
     return (
         f"{claim}: of {problems:,}, {change} ({setting}), net {format_signed_percent(net['value'])} of those either "
         f"{verbs} ({interval}){disagreement}{limit}."
     )
+
+
+def _too_few_clusters(analysis: Analysis) -> bool:
+    """Whether too few clusters changed for any net change to be significant."""
+    clusters = analysis["clusters"]
+    return bool(clusters and clusters["changed"] is not None and analysis["test"]["smallest_change"] is None)
 
 
 def _claim_and_limit(

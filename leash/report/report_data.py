@@ -20,6 +20,7 @@ class Results:
     support: pa.Table  # a row per pair and problem
     metrics: pa.Table  # P, E, S, O and ratios, per pair and group of problems
     answers: pa.Table  # the same, of the distinct correct answers of problems that have several
+    levels: pa.Table  # by level of the problems, per pair and data set
     pass_at_k: pa.Table  # per pair, data set, role and k
     trajectory: pa.Table  # all pairs at one k, by group of problems: checkpoints and trainings side by side
     comparison: pa.Table  # the rows of trajectory over all problems

@@ -26,6 +26,11 @@ TABLE_CAPTIONS: dict[str, tuple[str, str]] = {  # title, note
         f"One row per pair and data set, with pass@1 and pass@k of both models. {FLOOR_NOTE} {P_VALUE_NOTE} "
         f"{PAPER_NOTE}",
     ),
+    "levels": (
+        "What became of the problems, by level",
+        "One row per pair, data set and level of its problems (how hard its data set says they are). The interval of "
+        "the net change is over the problems of the level. Nothing is tested here.",
+    ),
     "pass_at_k": (
         "pass@k",
         "One row per model of a pair and k: the unbiased estimate with its interval over problems, the plain hit rate "

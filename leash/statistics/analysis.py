@@ -26,6 +26,7 @@ from leash.statistics.categories import (
     has_more_than_k,
     support_probability,
 )
+from leash.statistics.clusters import describe_clusters
 from leash.statistics.counts import Counts
 from leash.statistics.decision import correct_for_several
 from leash.statistics.luck import luck_p_values
@@ -59,9 +60,11 @@ def analyze_counts(counts: Counts, settings: AnalysisSettings, tested: Mapping[s
         tested = categorize_problems(counts, settings.confidence).count_tested(np.ones(len(counts), dtype=bool))
     categories = category_counts(group, "chosen")
     more_than_k = bool(has_more_than_k(counts).any())
+    shares, cluster = classify_counts(counts), group.weights.cluster
     analysis = {
         "problems": len(counts),
-        "uncategorized": int((~classify_counts(counts).known).sum()),
+        "uncategorized": int((~shares.known).sum()),
+        "clusters": describe_clusters(cluster, shares.columns[:, 1] - shares.columns[:, 2]),
         "k": value_or_range(counts.k),
         "epsilon": value_or_range(counts.epsilon),
         "confidence": settings.confidence,
@@ -71,7 +74,7 @@ def analyze_counts(counts: Counts, settings: AnalysisSettings, tested: Mapping[s
         **{name: group.values["chosen"][name] for name in RATIO_NAMES},
         "any_hit": {"categories": category_counts(group, "any"), **group.values["any"]},
         "tested": dict(tested),
-        **net_change_tests(classify_counts(counts), settings.margin),
+        **net_change_tests(shares, settings.margin, cluster),
         "noise": luck_p_values(counts),
         "noise_floor": estimate_noise_floor(group),
         **{name: group.values[name] for name in COPIED_AGGREGATES},
@@ -86,7 +89,7 @@ def analyze_counts(counts: Counts, settings: AnalysisSettings, tested: Mapping[s
     }
     result = dict(to_jsonable(analysis))
     test = result["test"]
-    # Exact McNemar needs whole numbers of gained and lost problems.
+    # Exact McNemar needs whole numbers of gained and lost problems, and independent problems.
     result["mcnemar"] = {x: categories[x] for x in "ES"} | {
         "p_value": test["p_value"] if test["name"] == "McNemar" else None
     }

@@ -33,6 +33,7 @@ from scipy import stats
 
 from leash.statistics.array_types import FloatArray, IntArray
 from leash.statistics.bootstrap_weights import AnalysisSettings
+from leash.statistics.clusters import cluster_sums
 from leash.statistics.pass_at_k import SampleCounts, pass_at_k_columns
 from leash.statistics.seeds import stream
 
@@ -124,7 +125,7 @@ def difference_band(
     rlvr: SampleCounts,
     reach: IntArray,
     settings: AnalysisSettings,
-    clusters: IntArray | None = None,
+    cluster: IntArray | None = None,
 ) -> DifferenceBand:
     """The band up to the largest k that all problems have; empty if one has no sample. `reach` is the largest k of each
     problem. `clusters` numbers the cluster of each problem, from 0; without it each is a cluster of its own."""
@@ -132,7 +133,7 @@ def difference_band(
     curves = [distinct_pass_at_k(model, reach, ks) for model in (base, rlvr)]
     unknown = np.isnan(curves).any(axis=(0, 1))
     known = int(unknown.argmax()) if unknown.any() else len(ks)
-    return band_of_curves(curves[0][:, :known], curves[1][:, :known], ks[:known], settings, clusters)
+    return band_of_curves(curves[0][:, :known], curves[1][:, :known], ks[:known], settings, cluster)
 
 
 def distinct_pass_at_k(samples: SampleCounts, reach: IntArray, ks: IntArray) -> FloatArray:
@@ -144,10 +145,12 @@ def distinct_pass_at_k(samples: SampleCounts, reach: IntArray, ks: IntArray) -> 
 
 
 def band_of_curves(
-    base: FloatArray, rlvr: FloatArray, ks: IntArray, settings: AnalysisSettings, clusters: IntArray | None = None
+    base: FloatArray, rlvr: FloatArray, ks: IntArray, settings: AnalysisSettings, cluster: IntArray | None = None
 ) -> DifferenceBand:
     """The band from pass@k of each problem (rows) at each k (columns)."""
-    base_sums, rlvr_sums, sizes = (sum_by_cluster(x, clusters) for x in (base, rlvr, np.ones((len(base), 1))))
+    base_sums, rlvr_sums, sizes = base, rlvr, np.ones((len(base), 1))
+    if cluster is not None:
+        base_sums, rlvr_sums, sizes = (cluster_sums(values, cluster) for values in (base, rlvr, sizes))
     sums = rlvr_sums - base_sums
     reached = np.stack([base_sums, rlvr_sums])
     typical = np.sqrt((reached**2).mean(axis=1).max(axis=0))
@@ -176,12 +179,3 @@ def critical_value(residuals: FloatArray, df: int, settings: AnalysisSettings) -
     largest = float(np.quantile(np.abs(errors).max(axis=1), settings.confidence))
     # Six digits are the same on every machine, and beyond the third they are luck of the draw anyway.
     return float(f"{max(largest, normal) * student / normal:.6g}")
-
-
-def sum_by_cluster(values: FloatArray, clusters: IntArray | None) -> FloatArray:
-    """The sums of the rows of each cluster; the rows themselves without clusters."""
-    if clusters is None:
-        return values
-    sums = np.zeros((int(clusters.max()) + 1, values.shape[1]))
-    np.add.at(sums, clusters, values)
-    return sums

@@ -10,19 +10,25 @@ Over problems and samples: each problem's hits are drawn again, too, from a bino
 sampling a second time: it is the interval of another run on other problems, and usually the wider one. A problem
 without a hit never gains one this way, and a problem with a single hit loses it in a third of the draws; the mean shift
 is subtracted.
+
+Problems that belong together (clusters.py) share one weight. The pseudo-problems then weigh as much as a cluster may.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy import stats
 
 from leash.statistics.array_types import FloatArray, IntArray
+from leash.statistics.clusters import design_effect, mean_cluster_size, shared_clusters
 from leash.statistics.seeds import stream
+
+if TYPE_CHECKING:  # the sentences of the report import this module, and must not load pyarrow
+    from leash.statistics.counts import Counts
 
 # Sets of hits to draw. More would hardly move a quantile, since each set meets several sets of weights.
 MAX_HIT_RESAMPLES = 200
@@ -34,7 +40,8 @@ CATEGORY_PRIOR = (0.5, 0.75, 0.75, 0.5)
 class AnalysisSettings:
     """The confidence of intervals, the number of resamples behind them, and their seed. `k` and `epsilon` override
     those of the counts (default: None, no override). A net change below `margin`, a share of the problems, is
-    irrelevant."""
+    irrelevant. `clusters`: "auto" uses the column `cluster` of the counts, "none" takes all problems to be
+    independent."""
 
     k: int | None = None
     epsilon: float | Literal["auto"] | None = None
@@ -42,10 +49,15 @@ class AnalysisSettings:
     resamples: int = 1000
     seed: int = 0
     margin: float = 0.02
+    clusters: Literal["auto", "none"] = "auto"
 
-    def drawn(self, problems: int) -> BootstrapWeights:
+    def clusters_of(self, counts: Counts) -> IntArray | None:
+        """The cluster of each problem; None if problems count as independent."""
+        return shared_clusters(counts) if self.clusters == "auto" else None
+
+    def drawn(self, problems: int, cluster: IntArray | None = None) -> BootstrapWeights:
         """Random weights for a number of problems: the same ones at every call."""
-        return draw_weights(problems, self.resamples, self.seed)
+        return draw_weights(problems, self.resamples, self.seed, cluster)
 
 
 @dataclass(frozen=True)
@@ -75,6 +87,11 @@ class BootstrapWeights:
     problems: FloatArray
     categories: FloatArray  # for shares of four categories, by CATEGORY_PRIOR
     quarters: FloatArray  # for shares of one model: two of the four pseudo-problems, so a half each way
+    cluster: IntArray | None = None  # of each problem; None: problems are independent
+
+    def category_weights(self, differences: FloatArray) -> FloatArray:
+        """The weights of the pseudo-problems in P, E, S and O, given each problem's difference (its E less its S)."""
+        return self.categories * design_effect(differences, self.cluster)
 
     @property
     def size(self) -> FloatArray:
@@ -82,16 +99,21 @@ class BootstrapWeights:
         return np.asarray(self.problems.sum(axis=1) + self.quarters.sum(axis=1))
 
     def rows(self, which: slice) -> BootstrapWeights:
-        return BootstrapWeights(self.problems[which], self.categories[which], self.quarters[which])
+        return BootstrapWeights(self.problems[which], self.categories[which], self.quarters[which], self.cluster)
 
 
-def draw_weights(problems: int, resamples: int, seed: int) -> BootstrapWeights:
+def draw_weights(problems: int, resamples: int, seed: int, cluster: IntArray | None = None) -> BootstrapWeights:
+    """Weights for this many problems. With `cluster`, the problems of a cluster share one, and the pseudo-problems for
+    shares of one model weigh as much as the cluster of an average problem. Those in P, E, S and O are not scaled here:
+    their weight depends on how much problems of a cluster change together (`category_weights`)."""
     drawn = stream("categorize", seed, "problems")
-    return BootstrapWeights(
-        drawn.standard_exponential((resamples, problems)),
-        drawn.standard_gamma(CATEGORY_PRIOR, (resamples, 4)),
-        drawn.standard_gamma(0.25, (resamples, 4)),
-    )
+    units = problems if cluster is None else int(cluster.max()) + 1
+    own = drawn.standard_exponential((resamples, units))
+    categories = drawn.standard_gamma(CATEGORY_PRIOR, (resamples, 4))
+    quarters = drawn.standard_gamma(0.25, (resamples, 4))
+    if cluster is not None:
+        own, quarters = own[:, cluster], quarters * mean_cluster_size(cluster)
+    return BootstrapWeights(own, categories, quarters, cluster)
 
 
 def resample_hits(n: IntArray, c: IntArray, role: str, sets: int, seed: int) -> IntArray:

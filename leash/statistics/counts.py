@@ -19,6 +19,8 @@ from leash.statistics.pass_at_k import SampleCounts
 ROLES = ("base", "rlvr")
 COLUMN_DTYPES: dict[str, Any] = dict.fromkeys(("dataset", "problem_id", "ended_base", "ended_rlvr"), object)
 COLUMN_DTYPES["epsilon"] = np.float64
+LABEL_COLUMNS = ("level", "cluster")
+COLUMN_DTYPES |= dict.fromkeys(LABEL_COLUMNS, object)
 FIRST_EIGHTH_COLUMNS = ("n_base_first", "c_base_first", "n_rlvr_first", "c_rlvr_first")
 
 
@@ -26,7 +28,8 @@ FIRST_EIGHTH_COLUMNS = ("n_base_first", "c_base_first", "n_rlvr_first", "c_rlvr_
 class Counts:
     """One entry per problem. `ended` is how its sampling ended: "k" (all samples were drawn), "hit" (stopped at its
     last hit), "floor" (had enough hits by the floor) or None (samples are missing). The `first` counts, of the first
-    eighth of the k samples, are None if the order of samples is unknown."""
+    eighth of the k samples, are None if the order of samples is unknown. `level` and `cluster` are None if no problem
+    has one; a problem without one has None there (clusters.py says what clusters are)."""
 
     dataset: ObjectArray
     problem_id: ObjectArray
@@ -42,13 +45,16 @@ class Counts:
     c_base_first: IntArray | None = None
     n_rlvr_first: IntArray | None = None
     c_rlvr_first: IntArray | None = None
+    level: ObjectArray | None = None
+    cluster: ObjectArray | None = None
 
     @classmethod
     def from_table(cls, table: pa.Table) -> Counts:
-        """Counts from a table with the columns of data/support; the `first` columns are optional."""
+        """Counts from a table with the columns of data/support; the `first` columns, level and cluster are optional."""
         columns: dict[str, Any] = {}
         for field in dataclasses.fields(cls):
-            if field.name in FIRST_EIGHTH_COLUMNS and field.name not in table.column_names:
+            optional = field.name in (*FIRST_EIGHTH_COLUMNS, *LABEL_COLUMNS)
+            if optional and field.name not in table.column_names:
                 continue
             values = table[field.name].to_numpy(zero_copy_only=False)
             columns[field.name] = values.astype(COLUMN_DTYPES.get(field.name, np.int64))

@@ -18,8 +18,10 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 from scipy import stats
 
+from leash.statistics.clusters import smallest_significant_sum
 from leash.statistics.testing import mcnemar_p_value
 
 Outcome = Literal["more", "fewer", "equivalent", "undecided"]
@@ -84,8 +86,13 @@ def correct_for_several(analyses: Sequence[MutableMapping[str, Any]]) -> None:
 
 def smallest_change(analysis: Mapping[str, Any], alpha: float) -> float | None:
     """The smallest net change, as a share of the problems, that would have been significant at this level, had the
-    smaller of gains and losses been as it is. None if these are too few problems for any."""
+    smaller of gains and losses been as it is (with clusters: had as many clusters changed by as much). None if there
+    are too few problems for any, or too few clusters changed."""
     test, problems = analysis["test"], analysis["problems"] - analysis["uncategorized"]
+    if test["name"] == "sign flip":
+        changes = [int(size) for size, clusters in test["changes"].items() for _ in range(clusters)]
+        smallest = smallest_significant_sum(np.array(changes, dtype=int), alpha)
+        return None if smallest is None else smallest / problems
     if test["name"] != "McNemar":
         share = float(stats.t.isf(alpha / 2, test["df"]) * test["standard_error"])
         return share if share <= 1 else None

@@ -29,6 +29,7 @@ from leash.statistics.bootstrap_weights import (
     resample_hits,
 )
 from leash.statistics.categories import CategoryShares
+from leash.statistics.clusters import design_effect
 from leash.statistics.counts import ROLES, Counts
 from leash.statistics.crossing import crossing_k
 from leash.statistics.intervals import wilson_interval
@@ -53,13 +54,16 @@ class ProblemGroup:
         reach = np.maximum(counts.k, np.minimum(counts.n_base, counts.n_rlvr))
         self.spec = ContributionSpec(counts.k, counts.epsilon, reach, budget_grid(reach))
         self.layout = ColumnLayout(self.spec.budgets, self.spec.widths)
-        self.weights = settings.drawn(len(counts))
+        cluster = settings.clusters_of(counts)
+        self.weights = settings.drawn(len(counts), cluster)
         own = [model_contributions(self.models[role], self.spec) for role in ROLES]
         columns = self.layout.of_pair(own[0], own[1])
         self.columns, self.sums = columns, columns.sum(axis=0)
-        self.drawn = resample_sums(columns, self.weights, self.layout)
+        chosen = columns[:, self.layout.pair["chosen"]]
+        self.design_effect = design_effect(chosen[:, 1] - chosen[:, 2], cluster)
+        self.drawn = resample_sums(columns, self.weights, self.layout, self.design_effect)
         self.drawn_again = self._resample_samples()
-        self.band = difference_band(self.models["base"], self.models["rlvr"], reach, settings)
+        self.band = difference_band(self.models["base"], self.models["rlvr"], reach, settings, self.weights.cluster)
         self.values: JsonDict = estimate_aggregates(self)
 
     def _resample_samples(self) -> FloatArray | None:
@@ -72,7 +76,8 @@ class ProblemGroup:
         again = np.empty_like(self.drawn)
         for i in range(sets):
             columns = self.layout.of_pair(base[0][base[1][i]], rlvr[0][rlvr[1][i]])
-            again[i::sets] = resample_sums(columns, self.weights.rows(slice(i, None, sets)), self.layout)
+            weights = self.weights.rows(slice(i, None, sets))
+            again[i::sets] = resample_sums(columns, weights, self.layout, self.design_effect)
         # Redrawn hits are fewer on average (a single hit is often lost, none is gained): subtract that shift.
         return np.asarray(np.maximum(again - again.mean(axis=0) + self.drawn.mean(axis=0), 0))
 
@@ -109,15 +114,19 @@ def describe_categories(shares: CategoryShares, weights: BootstrapWeights, confi
     """P, E, S, O, and the ratios with their intervals over problems."""
     columns = shares.columns
     sums = columns.sum(axis=0)
-    drawn = weights.problems @ columns + weights.categories
+    drawn = weights.problems @ columns + weights.category_weights(columns[:, 1] - columns[:, 2])
     values, draws = compute_ratios(*sums[:3]), compute_ratios(*drawn.T[:3])
     ratios = {name: estimate(values[name], draws[name], confidence) for name in RATIO_NAMES}
-    return {**dict(zip("PESO", sums.tolist(), strict=True)), **ratios, **wilson_ratios(columns, ratios, confidence)}
+    ratios |= wilson_ratios(columns, ratios, weights, confidence)
+    return {**dict(zip("PESO", sums.tolist(), strict=True)), **ratios}
 
 
-def wilson_ratios(columns: FloatArray, ratios: Mapping[str, JsonDict], confidence: float) -> JsonDict:
-    """SRR and NDR with Wilson's intervals, if every problem is in one category; otherwise nothing."""
-    if not np.isin(columns, (0, 1)).all():
+def wilson_ratios(
+    columns: FloatArray, ratios: Mapping[str, JsonDict], weights: BootstrapWeights, confidence: float
+) -> JsonDict:
+    """SRR and NDR with Wilson's intervals, if every problem is in one category and problems are independent; otherwise
+    nothing."""
+    if weights.cluster is not None or not np.isin(columns, (0, 1)).all():
         return {}
     preserved, gained, lost, _ = columns.sum(axis=0).tolist()
     replaced: JsonDict = {}
@@ -134,10 +143,11 @@ def budget_grid(reaches: IntArray) -> tuple[int, ...]:
     return tuple(sorted({2**i for i in range(most.bit_length())} | {most}))
 
 
-def resample_sums(columns: FloatArray, drawn: BootstrapWeights, layout: ColumnLayout) -> FloatArray:
-    """The columns' sums under random weights of the problems: a row per resample."""
+def resample_sums(columns: FloatArray, drawn: BootstrapWeights, layout: ColumnLayout, effect: float) -> FloatArray:
+    """The columns' sums under random weights of the problems: a row per resample. `effect` is the design effect of
+    clusters, by which pseudo-problems in P, E, S and O weigh more."""
     corners = drawn.quarters @ layout.corners
-    corners[:, layout.categories] = drawn.categories @ layout.corners[:, layout.categories]
+    corners[:, layout.categories] = effect * drawn.categories @ layout.corners[:, layout.categories]
     # For few rows, threads of a linear algebra library wait for each other longer than they work: no `@`.
     few = len(drawn.problems) < 32
     summed = np.einsum("ri,ij->rj", drawn.problems, columns) if few else drawn.problems @ columns
@@ -153,7 +163,7 @@ def estimate_aggregates(group: ProblemGroup) -> JsonDict:
     estimates["crossing"] = estimate_crossing(group, values, draws)
     for name in ("chosen", "any"):
         categories = group.columns[:, group.layout.pair[name]]
-        estimates[name] |= wilson_ratios(categories, estimates[name], group.settings.confidence)
+        estimates[name] |= wilson_ratios(categories, estimates[name], group.weights, group.settings.confidence)
     for k, difference in estimates["difference"].items():
         low, high = difference_interval(group, k)
         difference |= {"low": low, "high": high}
@@ -205,7 +215,9 @@ def difference_interval(group: ProblemGroup, k: int) -> tuple[float, float]:
     """The interval over problems of the difference of pass@k, trained minus base; NaN if a problem lacks samples.
 
     At the k of all samples every problem differs by 1, 0 or -1: Tango's interval or, for few problems, the bootstrap
-    with pseudo-problems. Below, Student's t with pseudo-problems as large as the largest difference.
+    with pseudo-problems. Below, Student's t with pseudo-problems as large as the largest difference, and at least as a
+    typical problem lost as a whole: at a k where nearly all are solved no problem of these may differ. With clusters,
+    the bootstrap and Student's t are over clusters; Tango's interval assumes independent problems.
     """
     confidence, at = group.settings.confidence, group.spec.budgets.index(k)
     base, rlvr = (group.columns[:, group.layout.pair[f"pass_{role}"]][:, at] for role in ROLES)
@@ -213,14 +225,16 @@ def difference_interval(group: ProblemGroup, k: int) -> tuple[float, float]:
     if np.isnan(differences).any():
         return np.nan, np.nan
     if not np.isin(differences, (-1, 0, 1)).all():
-        low, high = paired_t(differences).interval(confidence)
+        typical = float(np.sqrt(max((base**2).mean(), (rlvr**2).mean())))
+        low, high = paired_t(differences, group.weights.cluster, typical).interval(confidence)
         return float(low), float(high)
-    if len(differences) >= MIN_TANGO_PROBLEMS:
+    if len(differences) >= MIN_TANGO_PROBLEMS and group.weights.cluster is None:
         gained, lost = int((differences > 0).sum()), int((differences < 0).sum())
         return tango_interval(gained, lost, len(differences), confidence)
     weights = group.weights
-    drawn = weights.problems @ differences + weights.categories @ np.array([0.0, 1.0, -1.0, 0.0])
-    size = weights.problems.sum(axis=1) + weights.categories.sum(axis=1)
+    categories = weights.category_weights(differences)
+    drawn = weights.problems @ differences + categories @ np.array([0.0, 1.0, -1.0, 0.0])
+    size = weights.problems.sum(axis=1) + categories.sum(axis=1)
     ends = bootstrap_interval(np.asarray(differences.mean()), drawn / size, confidence)
     return float(ends[0]), float(ends[1])
 

@@ -55,6 +55,9 @@ select
     null as guess_base,
     null as guess_rlvr,
     null as lucky_base,
-    null as lucky_rlvr
+    null as lucky_rlvr,
+    problems.level,
+    problems.cluster
 from masses
+left join problems using (dataset, problem_id)
 order by pair, dataset, problem_id, completion

@@ -80,7 +80,7 @@ def analyze_beyond_counts(
 ) -> dict[str, Any]:
     """What counts alone do not show about a group."""
     budgets = budget_grid(rows["k"].to_numpy())
-    weights = settings.drawn(rows.num_rows)
+    weights = settings.drawn(rows.num_rows, settings.clusters_of(Counts.from_table(rows)))
 
     def mean_curve(columns: FloatArray) -> dict[int, Any]:
         # NaN if a problem has no value: the mean of the others would be of another set of problems.

@@ -19,10 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leash import atomic_io, cross_pair, database, tables
+from leash.counting.analysis_settings import settings_of
 from leash.counting.metrics import completion_metrics_by_epsilon, compute_metrics, compute_pass_at_k
 from leash.params.groups import Params
 from leash.report import audit, cells, dvc_plots, entropy_tables, perplexity_tables
 from leash.report.figures import drawing
+from leash.report.level_table import compute_levels
 from leash.report.metrics import REPORTS_DIR, add_pass_at_k_intervals, metrics_by_pair, summarize_metrics
 from leash.report.narrative import verdict_sentences
 from leash.report.page import content, html
@@ -69,6 +71,7 @@ def collect_results(params: Params) -> Results:
         support=support,
         metrics=compute_metrics(support),
         answers=compute_metrics(_read_support(params, "answer")),
+        levels=compute_levels(support, settings_of(params)),
         pass_at_k=add_pass_at_k_intervals(compute_pass_at_k(support), analyses),
         trajectory=trajectory,
         comparison=trajectory.filter(pc.equal(trajectory["dataset"], "all")),

@@ -12,7 +12,7 @@ from leash.errors import MissingCompletionsError
 from leash.grading.graders import registry
 from leash.grading.verification import extract_answers, grading_fingerprint, iterate_shard_verdicts
 from leash.params.groups import Params
-from leash.problems import load_problems
+from leash.problems import load_problems, problems_hash
 
 
 def run(params: Params, model: str, dataset: str) -> int:
@@ -21,8 +21,7 @@ def run(params: Params, model: str, dataset: str) -> int:
     if not (shards := tables.shards(tables.completions_folder(model, dataset))):
         raise MissingCompletionsError(model, dataset)
     graders = registry.require_graders({problem["grader"] for problem in problems.values()})
-    problems_hash = atomic_io.file_hash(tables.problems_path(dataset))
-    made_from = atomic_io.hash_strings(grading_fingerprint(params.verify, graders), problems_hash)
+    made_from = atomic_io.hash_strings(grading_fingerprint(params.verify, graders), problems_hash(problems))
 
     # Shards of completions never change under their name, so a verdict shard with this hash is up to date.
     verdicts = tables.verdicts_folder(model, dataset)

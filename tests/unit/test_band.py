@@ -17,7 +17,6 @@ from leash.statistics.band import (
     critical_value,
     difference_band,
     distinct_pass_at_k,
-    sum_by_cluster,
 )
 from leash.statistics.bootstrap_weights import AnalysisSettings
 from leash.statistics.counts import Counts
@@ -136,12 +135,6 @@ def test_clusters_of_copies_are_as_good_as_one_problem_each() -> None:
     assert np.allclose(single.high, copied.high, atol=1e-9)
     naive = band_of_curves(base[copies], rlvr[copies], ks, SETTINGS)
     assert (naive.high - naive.low < copied.high - copied.low).all()
-
-
-def test_sums_by_cluster() -> None:
-    values = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
-    assert sum_by_cluster(values, np.array([1, 0, 1])).tolist() == [[3.0, 4.0], [6.0, 8.0]]
-    assert sum_by_cluster(values, None) is values
 
 
 @pytest.mark.parametrize("problems", [30, 120])

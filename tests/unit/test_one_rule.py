@@ -103,7 +103,9 @@ def reported(support: pa.Table, rows: list[Row], epsilon: float) -> tuple[Row, R
         run=SimpleNamespace(pairs=["tuned"], datasets=datasets),
         models_of=lambda _: ("mine", "tuned"),
         pair_k=lambda _, dataset: KS[dataset],
-        categorize=SimpleNamespace(epsilon=epsilon, confidence=0.95, margin=0.02, bootstrap=RESAMPLES, seed=0),
+        categorize=SimpleNamespace(
+            epsilon=epsilon, confidence=0.95, margin=0.02, clusters="auto", bootstrap=RESAMPLES, seed=0
+        ),
     )
     chosen = AnalysisSettings(confidence=0.95, resamples=RESAMPLES, seed=0)
     groups = {"tuned": analyze_groups(support, chosen, ("mine", "tuned"), {})}

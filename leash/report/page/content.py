@@ -65,6 +65,8 @@ def build_page_numbers(params: Params, support: pa.Table, analyses: Mapping[str,
     ks = slider_ks(params)
     settings = params.categorize
     hits = hits_by_model(params, ks, problems)
+    keys = zip(support["dataset"].to_pylist(), support["problem_id"].to_pylist(), strict=True)
+    labels = dict(zip(keys, support["cluster"].to_pylist(), strict=True))
 
     def pair_entry(pair: str) -> dict[str, Any]:
         base, rlvr = params.models_of(pair)
@@ -87,7 +89,7 @@ def build_page_numbers(params: Params, support: pa.Table, analyses: Mapping[str,
         "problems": {"dataset": [d for d, _ in problems], "id": [name for _, name in problems]},
         "models": {model: [collapse(columns) for columns in by_k] for model, by_k in hits.items()},
         "tests": {pair: _test_columns(support, pair, problems) for pair in params.run.pairs},
-        "intervals": {pair: intervals_by_setting(params, pair, hits, problems) for pair in params.run.pairs},
+        "intervals": {pair: intervals_by_setting(params, pair, hits, problems, labels) for pair in params.run.pairs},
         "expected": {pair: expected_by_k(params, analyses[pair]) for pair in params.run.pairs},
     }
 
@@ -100,7 +102,11 @@ def slider_epsilons(params: Params, ks: Sequence[int]) -> list[float]:
 
 
 def intervals_by_setting(
-    params: Params, pair: str, hits: HitColumns, problems: ProblemNumbers
+    params: Params,
+    pair: str,
+    hits: HitColumns,
+    problems: ProblemNumbers,
+    labels: Mapping[ProblemKey, str | None] | None = None,
 ) -> dict[str, dict[str, Any]]:
     """By data set ("": all): the intervals of the ratios at every k and epsilon of the sliders.
 
@@ -108,15 +114,16 @@ def intervals_by_setting(
     nothing changed. The decision is made at the run's own k and epsilon.
 
     `at[k][epsilon]` is a place in `rows`, since many settings give every problem the same category. The last place of
-    an `at[k]` is for the epsilon `auto`.
+    an `at[k]` is for the epsilon `auto`. `labels` are the names of the problems' clusters.
     """
     settings, ks = settings_of(params), slider_ks(params)
     dataset = np.array([name for name, _ in problems], dtype=object)
-    at_k = [_counts_at(params, pair, place, hits, problems) for place in range(len(ks))]
+    cluster = np.array([(labels or {}).get(key) for key in problems], dtype=object)
+    at_k = [replace(_counts_at(params, pair, place, hits, problems), cluster=cluster) for place in range(len(ks))]
     masks = {"": np.ones(len(problems), dtype=bool), **{name: dataset == name for name in params.run.datasets}}
     intervals: dict[str, dict[str, Any]] = {}
     for name, mask in masks.items():
-        weights = settings.drawn(int(mask.sum()))
+        weights = settings.drawn(int(mask.sum()), settings.clusters_of(at_k[0].where(mask)))
         rows: list[dict[str, Any]] = []
         row_by_categories: dict[bytes, int] = {}
         at: list[list[int]] = []
