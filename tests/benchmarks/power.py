@@ -3,7 +3,7 @@
     python tests/benchmarks/power.py [--trials 1000]
 
 For each kind of masses, k and net change: the number of problems that leash.statistics.power asks for at a power of
-80%, and how often simulated pairs of that size are called `fewer` by the decision of `analyze_counts` (by the short path
+80%, and how often the decision of `analyze_counts` calls simulated pairs of that size `fewer` (by the short path
 of calibration.py, which checks itself against it). Then the same for pilots: with masses fitted to a few samples of 120
 problems, how far is the number asked for from that of the true masses?
 
