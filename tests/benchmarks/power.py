@@ -83,7 +83,7 @@ def main() -> None:
     measure_pilots()
     worst = float(np.abs(deviations).max())
     tell(
-        "worst distance of the simulated power from the exact one, in standard errors",
+        "simulated less exact power, standard errors",
         ours=worst,
         theirs=float(STANDARD_ERRORS),
         ratio=worst / STANDARD_ERRORS,

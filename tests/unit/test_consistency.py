@@ -66,4 +66,4 @@ def test_without_samples_the_figure_says_so() -> None:
     with style.style_context():
         figure = coverage.draw_cover_at_tau({}, ["all"], "base", "tuned")
         plt.close(figure)
-    assert "no Cover@τ" in " ".join(figure.axes[0].texts[0].get_text().split())
+    assert "Cover@τ is unknown" in " ".join(figure.axes[0].texts[0].get_text().split())

@@ -143,6 +143,11 @@ def test_what_cannot_be_seen_is_none() -> None:
     assert power.smallest_detectable(luck, 0, ALPHA, 0.8) is None
 
 
+def test_every_prior_can_be_chosen() -> None:
+    [option] = [option for option in main.commands["plan"].params if option.name == "prior"]
+    assert list(getattr(option.type, "choices", ())) == list(power_plan.PRIORS)
+
+
 @pytest.mark.usefixtures("project")
 def test_a_plan_without_samples_states_its_prior_and_writes_nothing() -> None:
     result = run_plan("--detect", "0.03")

@@ -15,7 +15,9 @@ def draw_cover_at_tau(analyses: AnalysesByGroup, groups: Sequence[str], base: st
     """Both models' shares against τ with their intervals, a panel per group of problems."""
     shown = [group for group in groups if _is_known(analyses, group)]
     if not shown:
-        return style.empty_figure("No problem has a graded sample of both models, so there is no Cover@τ to draw.")
+        return style.empty_figure(
+            "Cover@τ is unknown: samples are missing, or sampling stopped too early to estimate every mass."
+        )
     figure, axes = style.create_panels(len(shown), sharey=True, sharex=True)
     for ax, group in zip(axes, shown, strict=True):
         for role, look in style.ROLE_STYLES.items():
