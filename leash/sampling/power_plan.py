@@ -220,8 +220,8 @@ def _format_row(row: PlanRow, columns: int) -> list[str]:
 
 
 COMMON_NOTES = (
-    "Reached: the share of the problems that k samples of the base solve at least once (above ε). By luck: the share "
-    "that looks gained though nothing changed; as many look lost. Completions: of one pair, two models.",
+    "Reached: the share of the problems that k samples of the base solve (by the run's ε). By luck: the share that "
+    "looks gained though nothing changed; as many look lost. Completions: of one pair, two models.",
     "The change is in what k samples reach: choose k by your question, then the number of problems by this table.",
 )
 
