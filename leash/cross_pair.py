@@ -18,6 +18,7 @@ from leash.statistics.ratios import RATIO_NAMES
 
 TRAJECTORY_PATH = tables.DATA_DIR / "analysis" / "trajectory.parquet"
 PAIRED_PATH = tables.DATA_DIR / "analysis" / "paired.parquet"
+EVER_REACHED_PATH = tables.DATA_DIR / "analysis" / "ever_reached.parquet"
 ESTIMATE_SUFFIXES = {"": "value", "_low": "low", "_high": "high"}
 # The columns of `ratio_floor_columns`.
 RATIO_FLOORS_SCHEMA = pa.schema(
@@ -36,6 +37,21 @@ PAIRED_SCHEMA = pa.schema(
         # The exact McNemar p-value for first_only == second_only, corrected for all rows by Holm's method.
         "p_value": pa.float64(),
         **{f"pass@{k}_difference{end}": pa.float64() for k in "1k" for end in ESTIMATE_SUFFIXES},
+    }
+)
+# Numbers of problems, null if one of them lacks samples. The floats are expected numbers over choices of samples.
+EVER_REACHED_SCHEMA = pa.schema(
+    {
+        **dict.fromkeys(("pair", "dataset", "base", "training"), pa.string()),
+        **dict.fromkeys(("step", "checkpoints", "k", "problems"), pa.int64()),
+        # By this checkpoint, by any so far, by one before and not by this one, and by none so far.
+        **dict.fromkeys(("reached", "ever_reached", "only_before", "never_reached"), pa.int64()),
+        # The samples of all checkpoints so far together, and what the base reaches with as many.
+        "total_k": pa.int64(),
+        "base_at_total_k": pa.float64(),
+        # The same with k samples in all: share_k of each checkpoint, and as many of the base.
+        "share_k": pa.int64(),
+        **dict.fromkeys(("ever_at_share_k", "base_at_shares"), pa.float64()),
     }
 )
 
@@ -67,6 +83,11 @@ def trainings_by_base(params: Params) -> Iterator[list[list[str]]]:
     for base in dict.fromkeys(params.pairs[pair].base for pair in params.run.pairs):
         of_base = [pair for pair in sort_pairs_by_step(params) if params.pairs[pair].base == base]
         yield [list(pairs) for _, pairs in groupby(of_base, key=lambda pair: params.pairs[pair].training)]
+
+
+def several_checkpoints(params: Params) -> list[list[str]]:
+    """The trainings with several pairs, each as its pairs in order."""
+    return [training for trainings in trainings_by_base(params) for training in trainings if len(training) > 1]
 
 
 def trajectory_schema(k: int) -> pa.Schema:

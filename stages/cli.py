@@ -288,27 +288,45 @@ def draw_pilot(params: groups.Params, samples: int) -> dict[tuple[str, str], flo
 @click.option("--pilot", type=click.IntRange(1), metavar="N", help="First draw N samples per problem, which are kept.")
 @click.option("--mean-tokens", type=click.FloatRange(min=0, min_open=True), help="Mean tokens of a completion.")
 @click.option("--tokens-per-second", type=click.FloatRange(min=0, min_open=True), help="Speed of one GPU or core.")
+@click.option("--detect", type=float, metavar="SHARE", help="How many problems show a net change of this share?")
+@click.option("--power", type=click.FloatRange(0, 1, True, True), default=0.8, show_default=True, help="Of --detect.")
+@click.option("--prior", type=click.Choice(["aime", "math", "embedded"]), help="Masses for --detect, not the samples'.")
 @PARAMS_OPTION
-def plan(pilot: int | None, mean_tokens: float | None, tokens_per_second: float | None, file: Path) -> None:
+def plan(
+    pilot: int | None,
+    mean_tokens: float | None,
+    tokens_per_second: float | None,
+    detect: float | None,
+    power: float,
+    prior: str | None,
+    file: Path,
+) -> None:
     """Estimate tokens, hours and disk of the run.
 
     Prints both budgets: fixed (all k samples) and adaptive (`sample.stop_after`).
+
+    With --detect 0.03, also prints how many problems it takes to see a net change of 3% of the problems, for several k,
+    and the smallest change that the run's own problems show. The masses come from the samples on disk, or from --prior.
     """
     import shutil
 
     from leash.doctor.capacity import check_capacity
     from leash.doctor.lines import Section, describe_missing
     from leash.doctor.requirements import check_requirements
-    from leash.sampling import cost_estimate
+    from leash.sampling import cost_estimate, power_plan
 
-    params = loading.load(file)
+    params, width = loading.load(file), min(shutil.get_terminal_size((80, 24)).columns, 100)
+    goal = None if detect is None else power_plan.PowerGoal(detect, power, prior)
     # A pilot does not need disk and time for the whole run: it measures them.
     requirements = Section("This run", check_requirements(params))
     if pilot and (missing := describe_missing([requirements])):
         raise LeashError(f"Cannot draw a pilot yet: {missing} Next: leash doctor")
     speeds = draw_pilot(params, pilot) if pilot else {}
     costs = cost_estimate.run(params, cost_estimate.CostAssumptions(mean_tokens, tokens_per_second), speeds)
-    click.echo(cost_estimate.format_costs(params, costs, min(shutil.get_terminal_size((80, 24)).columns, 100)))
+    needed = power_plan.format_plans(params, goal, power_plan.run(params, goal), width) if goal else None
+    click.echo(cost_estimate.format_costs(params, costs, width))
+    if needed:
+        click.echo(f"\n{needed}")
     following = "leash plan --pilot 4" if cost_estimate.is_pilot_needed(costs) else "dvc repro"
     if lacking := [*requirements.missing, *Section("This run", check_capacity(params)).missing]:
         following = "leash doctor"

@@ -31,6 +31,13 @@ def common_k_plan(params: Params) -> pa.Table:
     return build_plan(params, models, cross_pair.common_k(params))
 
 
+def bases_plan(params: Params) -> pa.Table | None:
+    """The plan of each base with several checkpoints of one training, at all its samples: it takes both roles, under
+    its own name. None if there is none."""
+    bases = dict.fromkeys(params.pairs[training[0]].base for training in cross_pair.several_checkpoints(params))
+    return build_plan(params, {base: (base, base) for base in bases}) if bases else None
+
+
 def build_plan(params: Params, pairs: Mapping[str, tuple[str, str]], k_at_most: int | None = None) -> pa.Table:
     """A plan for the two models under each name."""
     rows = []

@@ -20,6 +20,7 @@ import pyarrow.csv
 from leash import atomic_io
 from leash.formatting import format_markdown_table, format_value
 
+G_PASS_TAUS = ("0.25", "0.5", "0.75", "1")
 HEADINGS = {
     "dataset": "data set",
     "rlvr": "trained model",
@@ -42,6 +43,18 @@ HEADINGS = {
     "pass_at_k": "pass@k",
     "first_k": "hit rate of the first k",
     "maj_at_k": "maj@k",
+    "base_pass@gap_k": "base pass@k of the gap",
+    "gap_k": "k of the gap",
+    **{f"base_g_pass_{tau}": f"base, τ = {tau}" for tau in G_PASS_TAUS},
+    **{f"rlvr_g_pass_{tau}": f"trained, τ = {tau}" for tau in G_PASS_TAUS},
+    "ever_reached": "reached by any so far",
+    "only_before": "reached before only",
+    "never_reached": "by none so far",
+    "total_k": "samples in all",
+    "base_at_total_k": "base with as many",
+    "share_k": "samples of each if k in all",
+    "ever_at_share_k": "reached by any if k in all",
+    "base_at_shares": "base with k in all",
     "trace": "traces of",
     "length": "tokens or bytes",
     "per": "perplexity per",

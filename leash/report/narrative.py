@@ -409,6 +409,21 @@ def style_sentence(row: Row, base: str, rlvr: str) -> str:
     return f"{sentence}: no more than a change of style, as far as these problems can tell."
 
 
+def ever_reached_sentence(row: Row) -> str:
+    """A row of the table `ever_reached`: how many problems any checkpoint of a training reached, beside what the base
+    reaches with as many samples."""
+    if row["ever_reached"] is None:
+        return f"What the {row['training']} training of {row['base']} ever reached is unknown: samples are missing."
+    many = row["base_at_total_k"]
+    by_base = "has too few samples to compare" if many is None else f"reaches {format_count(many)}"
+    return (
+        f"At least one of the {row['checkpoints']} checkpoints of the {row['training']} training reached "
+        f"{row['ever_reached']:,} of {pluralize(row['problems'], 'problem')} ({row['k']:,} samples each): the last one "
+        f"{row['reached']:,}, only earlier ones {row['only_before']:,}. With as many samples as all of them together "
+        f"({row['total_k']:,}), {row['base']} {by_base}."
+    )
+
+
 def decoupling_sentence(row: Row) -> str:
     """A row of the table `decoupling`: how token and answer entropy changed, and whether they changed together.
 

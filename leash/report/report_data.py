@@ -24,6 +24,7 @@ class Results:
     pass_at_k: pa.Table  # per pair, data set, role and k
     trajectory: pa.Table  # all pairs at one k, by group of problems: checkpoints and trainings side by side
     comparison: pa.Table  # the rows of trajectory over all problems
+    ever_reached: pa.Table  # per checkpoint of a training: the problems that any checkpoint so far has reached
     paired: pa.Table  # trained models of one base against each other
     completions: pa.Table  # P, E, S, O of distinct correct completions, at several epsilons
     masses: pa.Table

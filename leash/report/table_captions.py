@@ -44,6 +44,17 @@ TABLE_CAPTIONS: dict[str, tuple[str, str]] = {  # title, note
         "How completions ended",
         "One row per model and data set: correct, wrong, no answer, cut off, not graded in time, grading failed.",
     ),
+    "consolidation": (
+        "How much of the base's reach one sample of the trained model has",
+        "One row per pair and group of problems. Consolidation: the chance that the base reached a problem and one "
+        "sample of the trained model solves it. The efficiency gap is what the base reaches with many samples (256, or "
+        "as many as there are) and one sample of the trained model does not.",
+    ),
+    "g_pass_at_k": (
+        "How reliably problems are solved (G-Pass@k)",
+        "One row per pair, group of problems and k: the chance that at least a share τ of k samples is correct. "
+        "A k is left out if a problem has fewer samples, or sampling stopped early.",
+    ),
     "answers": (
         "Support of each distinct correct answer",
         "One row per pair, on the problems that have several correct answers. The counts are of answers.",
@@ -70,6 +81,14 @@ TABLE_CAPTIONS: dict[str, tuple[str, str]] = {  # title, note
         "Along the training",
         f"One row per pair at the k that all pairs have, by training and step. {FLOOR_NOTE} Below ours is the paper's "
         "own training at that step, if the base and the data set are the paper's.",
+    ),
+    "ever_reached": (
+        "Ever reached along the training",
+        "One row per checkpoint of a training with several, at the k that all pairs have: the problems that it "
+        "reaches, that any checkpoint so far has reached, that one before it reached and it does not, and that none "
+        "reached. Several checkpoints have more samples than one model, and more samples reach more. So beside them is "
+        "what the base reaches with as many (a dash if it has too few), and the union if all checkpoints together had "
+        "only k samples, a share each, with the base at as many. Numbers with decimals are expected ones.",
     ),
     "perplexity": (
         "Perplexity of solutions, by category",

@@ -4,7 +4,7 @@ In:  data/verdicts/ of both models of every pair, and data/mass/ if completions 
 Out: data/support/{pair}.parquet, one row per problem; data/support/by_answer/{pair}.parquet, one row per distinct
      correct answer of a problem that has several, and by_completion/ per distinct correct completion;
      data/analysis/: {pair}.json, the statistics of every data set, domain and of all problems, and the tables that
-     compare several pairs, trajectory and paired.
+     compare several pairs, trajectory, paired and ever_reached.
 
 SQL counts, `leash.statistics` decides. tallies.sql is the only pass over the verdicts. The other queries read its small
 table: counts.sql (hits of both models in the first k samples, and how each problem's sampling ended), guesses.sql (what
@@ -27,14 +27,14 @@ import pyarrow.compute as pc
 from scipy import stats
 
 from leash import database, tables
-from leash.counting.hit_counts import common_k_plan, create_counts_table, open_tallies, pair_plan
+from leash.counting.hit_counts import bases_plan, common_k_plan, create_counts_table, open_tallies, pair_plan
 from leash.errors import MissingVerdictsError
 from leash.params.groups import Params
 from leash.statistics.array_types import FloatArray, IntArray
 from leash.statistics.categories import categorize_problems, classify_masses
 from leash.statistics.counts import ROLES, Counts
 from leash.statistics.rounding import round_column
-from stages.categorize import cross_pair, group_analysis
+from stages.categorize import cross_pair, ever_reached, group_analysis
 
 SQL_DIR = Path(__file__).parent
 
@@ -44,8 +44,8 @@ def run(params: Params) -> list[str]:
     for model, dataset in product(params.run.models, params.run.datasets):
         if not tables.shards(tables.verdicts_folder(model, dataset)):
             raise MissingVerdictsError(model, dataset)
-    own_k, common_k = pair_plan(params), common_k_plan(params)
-    with open_tallies(params, [own_k, common_k]) as connection:
+    own_k, common_k, bases = pair_plan(params), common_k_plan(params), bases_plan(params)
+    with open_tallies(params, [own_k, common_k, *([] if bases is None else [bases])]) as connection:
         # The other units read the table `counts` that problem_support leaves in the connection.
         support = problem_support(connection, params, own_k)
         units = {
@@ -58,7 +58,13 @@ def run(params: Params) -> list[str]:
         analyses = group_analysis.write_analyses(
             params, support, group_analysis.compute_majorities(connection, own_k, params.categorize.seed)
         )
-        cross_pair.write_cross_pair_tables(params, problem_support(connection, params, common_k), analyses)
+        at_common_k = problem_support(connection, params, common_k)
+        cross_pair.write_cross_pair_tables(params, at_common_k, analyses)
+        of_bases = None
+        if bases is not None:
+            create_counts_table(connection, params, bases)
+            of_bases = connection.table("counts").to_arrow_table()
+        ever_reached.write_ever_reached(params, at_common_k, of_bases)
     return list(_describe_uncategorized(params, support, units.get("completion")))
 
 

@@ -75,6 +75,7 @@ def collect_results(params: Params) -> Results:
         pass_at_k=add_pass_at_k_intervals(compute_pass_at_k(support), analyses),
         trajectory=trajectory,
         comparison=trajectory.filter(pc.equal(trajectory["dataset"], "all")),
+        ever_reached=tables.read(cross_pair.EVER_REACHED_PATH, cross_pair.EVER_REACHED_SCHEMA, "leash categorize"),
         paired=tables.read(cross_pair.PAIRED_PATH, cross_pair.PAIRED_SCHEMA, "leash categorize"),
         completions=completion_metrics_by_epsilon(_read_support(params, "completion")),
         masses=mass_lower_bounds(params, connection),

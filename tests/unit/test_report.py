@@ -30,7 +30,7 @@ from tests.conftest import ROOT, small, write_params
 
 FIGURES = (
     *("pass_at_k", "support_map", "categories", "pass_at_k_examples", "categories_by_k", "categories_by_epsilon"),
-    *("trajectory", "perplexity", "entropy", "answers"),
+    *("cover_at_tau", "trajectory", "perplexity", "entropy", "answers"),
 )
 IMPORTED: dict[str, Any] = {"models": {"base": {"engine": "import"}, "rlvr": {"engine": "import"}}}
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from leash.params.groups import Params
-from leash.report.figures import curves, model_comparison, style, support, top_answers
+from leash.report import narrative
+from leash.report.figures import coverage, curves, model_comparison, style, support, top_answers
 from leash.report.figures.style import AnalysesByGroup, Rows
 from leash.report.report_data import Results, matching_rows
 
@@ -85,9 +86,15 @@ def build_figure_specs(params: Params, results: Results) -> dict[str, FigureSpec
             f"The categories of {base} and {rlvr} at other values of ε.",
             lambda: support.draw_categories_by_epsilon(analyses, panels, base, rlvr),
         ),
+        "cover_at_tau": (
+            f"Cover@τ of {base} and {rlvr}: the share of problems that one sample solves with probability τ or more. "
+            "A model that is surer but reaches nothing new gains at large τ only. "
+            f"Bands are {confidence} intervals over problems.",
+            lambda: coverage.draw_cover_at_tau(analyses, panels, base, rlvr),
+        ),
         "trajectory": (
             f"All pairs at one k{common_k}, along the steps of training; trainings without steps are beside them. "
-            f"Bands and bars are {confidence} intervals over problems.",
+            f"Bands and bars are {confidence} intervals over problems.{_ever_reached_caption(results)}",
             lambda: model_comparison.draw_trajectory(comparison, models_by_pair),
         ),
         "perplexity": (PERPLEXITY_CAPTION, lambda: model_comparison.draw_perplexity(perplexity, base, rlvr)),
@@ -101,6 +108,12 @@ def build_figure_specs(params: Params, results: Results) -> dict[str, FigureSpec
             lambda: top_answers.draw_answers(categorized, results.top_answers, base, rlvr),
         ),
     }
+
+
+def _ever_reached_caption(results: Results) -> str:
+    """A sentence on each training with several checkpoints, from the row of its last one."""
+    last = {(row["base"], row["training"]): row for row in results.ever_reached.to_pylist() if row["dataset"] == "all"}
+    return "".join(f" {narrative.ever_reached_sentence(row)}" for row in last.values())
 
 
 def _pass_at_k_caption(pass_at_k: Rows, base: str, rlvr: str, confidence: str) -> str:

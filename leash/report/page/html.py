@@ -79,8 +79,8 @@ SECTIONS = (
         "Is it more than sharpening?",
         "Answers and completions are counted as well as problems: a model may still solve a problem and no longer show "
         "most ways of solving it.",
-        ("answers",),
-        ("answers", "completions", "masses"),
+        ("cover_at_tau", "answers"),
+        ("consolidation", "g_pass_at_k", "answers", "completions", "masses"),
     ),
     Section(
         "style",
@@ -101,7 +101,7 @@ SECTIONS = (
         "Along training, and against other trainings",
         "All pairs at the k that all of them have.",
         ("trajectory",),
-        ("trajectory", "trainings", "paired"),
+        ("trajectory", "ever_reached", "trainings", "paired"),
     ),
 )
 
