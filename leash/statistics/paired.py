@@ -5,8 +5,9 @@ known, a difference of two probabilities where only expected supports are. `pair
 is for differences of 1, 0 and -1.
 
 With few changed problems the observed differences vary too little. `paired_t` therefore adds two pseudo-problems at
-plus and minus the largest difference seen, each with half a problem's weight: without them, 30 problems that do not
-differ would prove that no problem does. With clusters, they are pseudo-clusters.
+plus and minus the largest difference seen (or a larger one that the caller knows to be possible), each with half a
+problem's weight: without them, 30 problems that do not differ would prove that no problem does. With clusters, they are
+pseudo-clusters.
 tests/benchmarks/calibration.py measures the coverage.
 """
 

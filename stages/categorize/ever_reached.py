@@ -19,6 +19,7 @@ from leash.cross_pair import EVER_REACHED_PATH, EVER_REACHED_SCHEMA, common_k, s
 from leash.params.groups import Params
 from leash.statistics.array_types import BoolArray, FloatArray
 from leash.statistics.counts import Counts
+from leash.statistics.rounding import round_digits
 from leash.statistics.union import reach_probability, union_of_shares, union_probability
 
 
@@ -66,4 +67,4 @@ def _sum_known(values: FloatArray, mask: BoolArray) -> float | int | None:
     chosen = values[mask]
     if np.isnan(chosen).any():
         return None
-    return int(chosen.sum()) if np.isin(chosen, (0, 1)).all() else float(chosen.sum())
+    return int(chosen.sum()) if np.isin(chosen, (0, 1)).all() else round_digits(chosen.sum())
