@@ -90,7 +90,7 @@ def analyze_counts(counts: Counts, settings: AnalysisSettings, tested: Mapping[s
     result = dict(to_jsonable(analysis))
     test = result["test"]
     # Exact McNemar needs whole numbers of gained and lost problems, and independent problems.
-    result["mcnemar"] = {x: categories[x] for x in "ES"} | {
+    result["mcnemar"] = {x: result["categories"][x] for x in "ES"} | {
         "p_value": test["p_value"] if test["name"] == "McNemar" else None
     }
     result["decision_k"] = result["k"]
