@@ -19,7 +19,7 @@ which shows cells, is the mean over all resamples.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,8 +61,8 @@ JsonDict = dict[str, Any]
 
 @dataclass(frozen=True)
 class JointFit:
-    """Distributions over pairs of cells: `weights[i, r, j]` is that of base cell i and trained cell j in fit r. They sum
-    to 1 for each r. `gap` bounds by how much another distribution's log-likelihood can be higher, per problem."""
+    """Distributions over pairs of cells: `weights[i, r, j]` is that of base cell i and trained cell j in fit r; they
+    sum to 1 for each r. `gap` bounds by how much another distribution's log-likelihood can be higher, per problem."""
 
     weights: FloatArray
     gap: FloatArray
@@ -87,7 +87,7 @@ class JointLikelihood:
 
 
 def cell_edges(least: float, wanted: Sequence[float] = ()) -> FloatArray:
-    """The edges of cells from 0 to 1: fractions of `least` (1/k), the `wanted` ones, and others not too close to them."""
+    """The edges of cells from 0 to 1: fractions of `least` (1/k), the `wanted` ones, and others not too close."""
     edges = [least / 4, least / 2, least, *wanted]
     for edge in (1 - least, *INNER_EDGES):
         odds = edge / (1 - edge) if edge < 1 else 0.0
@@ -186,11 +186,11 @@ def quadrants(weights: FloatArray, edges: FloatArray, epsilon: float) -> FloatAr
 def deconvolve(
     counts: Counts, settings: AnalysisSettings, weights: BootstrapWeights, epsilons: Sequence[float]
 ) -> JsonDict:
-    """`deconvolved`: P, E, S, O (expected numbers of problems) and NSCR of the true masses, with intervals over problems,
-    at each epsilon and at those of the counts; None where these samples do not identify them. `mass_map`: the share of
-    problems by base mass (rows) and trained mass (columns) between its edges; None without problems."""
+    """`deconvolved`: P, E, S, O (expected numbers of problems) and NSCR of the true masses, with intervals over
+    problems, at each epsilon and at those of the counts; None where these samples do not identify them. `mass_map`: the
+    share of problems by base mass (rows) and trained mass (columns) between its edges; None without problems."""
     epsilons = sorted({*epsilons, *counts.epsilon.tolist()})
-    sampled = ~(is_none(counts.ended_base) | is_none(counts.ended_rlvr))
+    sampled = ~(is_none(counts.ended_base) | is_none(counts.ended_rlvr)) & (counts.n_base > 0) & (counts.n_rlvr > 0)
     unknown: JsonDict = dict.fromkeys((*"PESO", "NSCR"))
     if not sampled.any():
         return {"deconvolved": [{"epsilon": x, **unknown} for x in epsilons], "mass_map": None}
@@ -265,3 +265,12 @@ def mass_map(resampled: FloatArray, edges: FloatArray, least: float) -> JsonDict
     bins[place, np.arange(len(place))] = 1
     shares = bins @ resampled.mean(axis=1) @ bins.T
     return {"edges": [0.0, *kept.tolist(), 1.0], "weight": np.round(shares, SHARE_DIGITS).tolist()}
+
+
+def smallest_identified(
+    rows: Sequence[Mapping[str, Any]], epsilon: float | Sequence[float]
+) -> Mapping[str, Any] | None:
+    """Of the rows of `deconvolved`, that of the chosen epsilon (the largest of several data sets) or else of the next
+    larger one that has numbers; None if none has."""
+    chosen = epsilon if isinstance(epsilon, int | float) else max(epsilon)
+    return next((row for row in rows if row["P"] is not None and row["epsilon"] >= chosen), None)
