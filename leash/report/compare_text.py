@@ -33,6 +33,7 @@ def format_comparison(analysis: Analysis) -> str:
     verdict = narrative.verdict_sentences(analysis, BASE, TRAINED)
     remarks = [
         narrative.crossing_sentence(analysis),
+        narrative.deconvolved_sentence(analysis),
         narrative.sharpening_sentence(analysis),
         narrative.expected_counts_caveat(analysis),
     ]

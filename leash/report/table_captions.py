@@ -26,6 +26,11 @@ TABLE_CAPTIONS: dict[str, tuple[str, str]] = {  # title, note
         f"One row per pair and data set, with pass@1 and pass@k of both models. {FLOOR_NOTE} {P_VALUE_NOTE} "
         f"{PAPER_NOTE}",
     ),
+    "deconvolved": (
+        "What became of the problems, freed of sampling noise",
+        "One row per pair and ε that the samples identify, on all problems: what is counted, and the expected numbers "
+        "by the masses themselves, with their intervals.",
+    ),
     "pass_at_k": (
         "pass@k",
         "One row per model of a pair and k: the unbiased estimate with its interval over problems, the plain hit rate "

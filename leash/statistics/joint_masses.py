@@ -19,7 +19,7 @@ which shows cells, is the mean over all resamples.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -265,12 +265,3 @@ def mass_map(resampled: FloatArray, edges: FloatArray, least: float) -> JsonDict
     bins[place, np.arange(len(place))] = 1
     shares = bins @ resampled.mean(axis=1) @ bins.T
     return {"edges": [0.0, *kept.tolist(), 1.0], "weight": np.round(shares, SHARE_DIGITS).tolist()}
-
-
-def smallest_identified(
-    rows: Sequence[Mapping[str, Any]], epsilon: float | Sequence[float]
-) -> Mapping[str, Any] | None:
-    """Of the rows of `deconvolved`, that of the chosen epsilon (the largest of several data sets) or else of the next
-    larger one that has numbers; None if none has."""
-    chosen = epsilon if isinstance(epsilon, int | float) else max(epsilon)
-    return next((row for row in rows if row["P"] is not None and row["epsilon"] >= chosen), None)

@@ -18,7 +18,7 @@ from matplotlib.lines import Line2D
 from leash.report.figures import style
 from leash.report.figures.style import FloatArray, Rows
 from leash.statistics import seeds
-from leash.statistics.joint_masses import smallest_identified
+from leash.statistics.support import smallest_identified
 
 # The width of a strip, and the least distance of ticks, in units of log odds.
 STRIP, TICK_DISTANCE = 1.6, 0.7

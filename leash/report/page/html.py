@@ -57,8 +57,8 @@ SECTIONS = (
         "Is it noise?",
         "Two runs of the same model differ, too. Each ratio comes with its interval over problems and its noise floor: "
         "the value you would see if you compared the base with itself, at half of its samples.",
-        ("categories",),
-        ("by_domain", "by_dataset", "pass_at_k"),
+        ("categories", "mass_map"),
+        ("by_domain", "by_dataset", "deconvolved", "pass_at_k"),
     ),
     Section(
         "choices",
