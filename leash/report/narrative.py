@@ -265,8 +265,6 @@ def uncertainty_sentences(analysis: Analysis) -> list[str]:
             f"At k = {half}, the pair against its noise floor (two halves of the base's samples, no change at all): "
             f"{', '.join(beside)}."
         )
-    if masses := deconvolved_sentence(analysis):
-        sentences.append(masses)
     return sentences
 
 

@@ -210,7 +210,8 @@ def _section_sentences(params: Params, results: Results, section: str, pair: str
         return []
     match section:
         case "noise":
-            return [f"{pair}: {sentence}" for sentence in narrative.uncertainty_sentences(analysis)]
+            sentences = [*narrative.uncertainty_sentences(analysis), narrative.deconvolved_sentence(analysis)]
+            return [f"{pair}: {sentence}" for sentence in sentences if sentence]
         case "sharpening":
             sentences = [narrative.sharpening_sentence(analysis), *narrative.named_problem_sentences(analysis)]
             return [f"{pair}: {sentence}" for sentence in sentences]
