@@ -476,7 +476,7 @@ def measure_equivalence(trials: int, goals: Goals) -> None:
 
 def categories_of(base: FloatArray, rlvr: FloatArray, epsilon: float) -> FloatArray:
     """The shares of P, E, S and O of these masses or shares of hits."""
-    return classify_masses(base, rlvr, epsilon).columns.mean(axis=0)
+    return np.asarray(classify_masses(base, rlvr, epsilon).columns.mean(axis=0))
 
 
 def covers(interval: dict[str, float] | None, truth: float) -> bool:
