@@ -69,7 +69,7 @@ HEADINGS = {
     "answer_entropy_mm": "answer entropy (Miller–Madow)",
     "unseen": "mass of unseen answers",
 }
-HEADING_SUFFIXES = {"_floor": "floor", "_half": "at half of k"}
+HEADING_SUFFIXES = {"_floor": "floor", "_true": "freed of noise", "_half": "at half of k"}
 # Shown only if a row comes from the paper: ours have the same value in all rows.
 PAPER_COLUMNS = ("source", "note")
 

@@ -34,6 +34,7 @@ def format_comparison(analysis: Analysis) -> str:
     remarks = [
         narrative.band_sentence(analysis),
         narrative.crossing_sentence(analysis),
+        narrative.deconvolved_sentence(analysis),
         narrative.sharpening_sentence(analysis),
         narrative.expected_counts_caveat(analysis),
     ]

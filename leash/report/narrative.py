@@ -23,7 +23,7 @@ from leash.statistics.bootstrap_weights import Estimate
 from leash.statistics.decision import decide, has_comparable_floor, is_beyond_noise
 from leash.statistics.endings import EndingComparison
 from leash.statistics.sharpening_test import MIN_EXPECTED_COUNT
-from leash.statistics.support import detectable_mass
+from leash.statistics.support import detectable_mass, smallest_identified
 
 Analysis = Mapping[str, Any]
 Row = Mapping[str, Any]
@@ -284,6 +284,22 @@ def uncertainty_sentences(analysis: Analysis) -> list[str]:
             f"{', '.join(beside)}."
         )
     return sentences
+
+
+def deconvolved_sentence(analysis: Analysis) -> str:
+    """P, E, S and O of the masses themselves, at the chosen epsilon or the next that the samples identify, beside what
+    is counted there. Empty if no epsilon is identified."""
+    found = smallest_identified(analysis["deconvolved"], analysis["epsilon"])
+    if found is None:
+        return ""
+    numbers = ", ".join(
+        f"{name} {found[name]['value']:.1f} ({found[name]['low']:.1f} to {found[name]['high']:.1f})" for name in "PESO"
+    )
+    counted = next((row for row in analysis["by_epsilon"] if row["epsilon"] == found["epsilon"]), {"P": None})
+    if found["epsilon"] == analysis["epsilon"]:
+        counted = analysis["categories"]
+    seen = "" if counted["P"] is None else f"; counted there: {', '.join(f'{counted[x]:.4g}' for x in 'PESO')}"
+    return f"Freed of sampling noise, at ε = {format_number(found['epsilon'])}: {numbers}{seen}."
 
 
 def sharpening_sentence(analysis: Analysis) -> str:

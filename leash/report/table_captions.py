@@ -31,6 +31,11 @@ TABLE_CAPTIONS: dict[str, tuple[str, str]] = {  # title, note
         "One row per pair, data set and level of its problems (how hard its data set says they are). The interval of "
         "the net change is over the problems of the level. Nothing is tested here.",
     ),
+    "deconvolved": (
+        "What became of the problems, freed of sampling noise",
+        "One row per pair and ε that the samples identify, on all problems: what is counted, and the expected numbers "
+        "by the masses themselves, with their intervals.",
+    ),
     "pass_at_k": (
         "pass@k",
         "One row per model of a pair and k: the unbiased estimate with its interval over problems, the plain hit rate "

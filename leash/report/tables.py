@@ -50,6 +50,12 @@ ENTROPY_TABLE_SCHEMA = pa.schema(
         "note": STRING,
     }
 )
+DECONVOLVED_SCHEMA = pa.schema(
+    {
+        **{"pair": STRING, "epsilon": FLOAT64, **dict.fromkeys((*"PESO", "NSCR"), FLOAT64)},
+        **{f"{x}_true{end}": FLOAT64 for x in (*"PESO", "NSCR") for end in cross_pair.ESTIMATE_SUFFIXES},
+    }
+)
 
 
 def build_report_tables(params: Params, results: Results) -> dict[str, pa.Table]:
@@ -61,6 +67,7 @@ def build_report_tables(params: Params, results: Results) -> dict[str, pa.Table]
     built = {
         "by_domain": tables.table_from_rows(list(domain_rows(params, results)), BY_DOMAIN_SCHEMA),
         "by_dataset": tables.table_from_rows(list(dataset_rows(params, results)), BY_DATASET_SCHEMA),
+        "deconvolved": tables.table_from_rows(list(deconvolved_rows(results)), DECONVOLVED_SCHEMA),
         "pass_at_k": _rename_columns(results.pass_at_k, {"low": "pass_at_k_low", "high": "pass_at_k_high"}),
         "consolidation": consistency_tables.consolidation_table(results.analyses),
         "g_pass_at_k": consistency_tables.g_pass_table(results.analyses),
@@ -99,6 +106,22 @@ def dataset_rows(params: Params, results: Results) -> Iterator[Row]:
             rows = [row | cross_pair.estimate_columns(curves) for row in rows]
             paper_row = published.find_pair_row(params, pair, dataset)
             yield from _append_paper_row({"pair": pair, "dataset": dataset}, rows, paper_row)
+
+
+def deconvolved_rows(results: Results) -> Iterator[Row]:
+    """Every pair on all problems, at every epsilon that its samples identify."""
+    for pair, groups in results.analyses.items():
+        analysis = groups.get("all", {})
+        counted = {row["epsilon"]: row for row in analysis.get("by_epsilon", [])}
+        for row in analysis.get("deconvolved", []):
+            if row["P"] is None:
+                continue
+            seen = counted.get(row["epsilon"]) or {}
+            if row["epsilon"] == analysis["epsilon"]:
+                seen = {**analysis["categories"], "NSCR": analysis["NSCR"]}
+            numbers = {name: seen.get(name) for name in "PESO"} | {"NSCR": (seen.get("NSCR") or {}).get("value")}
+            true = {f"{name}_true": row[name] for name in (*"PESO", "NSCR") if row[name] is not None}
+            yield {"pair": pair, "epsilon": row["epsilon"], **numbers, **cross_pair.estimate_columns(true)}
 
 
 def _own_rows(analysis: Analysis, tested: Row) -> list[Row]:

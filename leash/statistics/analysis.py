@@ -29,6 +29,7 @@ from leash.statistics.categories import (
 from leash.statistics.clusters import describe_clusters
 from leash.statistics.counts import Counts
 from leash.statistics.decision import correct_for_several
+from leash.statistics.joint_masses import deconvolve
 from leash.statistics.luck import luck_p_values
 from leash.statistics.net_change import net_change_tests
 from leash.statistics.noise import split_half_categories
@@ -84,6 +85,7 @@ def analyze_counts(counts: Counts, settings: AnalysisSettings, tested: Mapping[s
         # The paper's plain hit rate of the first k samples: unknown if there are more, since counts hide their order.
         "first_k": None if more_than_k else {"k": value_or_range(counts.k), **group.values["first"]},
         "by_epsilon": categories_by_epsilon(group),
+        **deconvolve(counts, settings, group.weights, distinct_epsilons(int(counts.k.max()))),
         "tilt": summarize_tilt(group),
         "extrapolation": extrapolate_pass_at_k(group),
     }

@@ -7,9 +7,11 @@ applies this to counts. Reading the parameters imports this module, so that nump
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from numpy.typing import ArrayLike
 
     from leash.statistics.array_types import IntArray
@@ -37,3 +39,12 @@ def min_hits_above(share: float, k: int) -> int:
 def detectable_mass(k: int, confidence: float) -> float:
     """The mass that k samples without a hit rule out at this confidence: the paper's detectability bound."""
     return -math.log(1 - confidence) / k
+
+
+def smallest_identified(
+    rows: Sequence[Mapping[str, Any]], epsilon: float | Sequence[float]
+) -> Mapping[str, Any] | None:
+    """Of the rows of `deconvolved`, that of the chosen epsilon (the largest of several data sets) or else of the next
+    larger one that has numbers; None if none has."""
+    chosen = epsilon if isinstance(epsilon, int | float) else max(epsilon)
+    return next((row for row in rows if row["P"] is not None and row["epsilon"] >= chosen), None)

@@ -14,6 +14,8 @@
 7. Equivalence: how often a loss of exactly the margin is called smaller than the margin.
 8. Clusters: problems that come and go together, as many as go, with and without a column `cluster`; and a loss of
    exactly the margin, cluster by cluster.
+9. Deconvolved P, E, S and O: the error of the counted and of the deconvolved numbers, by the true masses of the
+   population, and the coverage of the intervals.
 
 Every rate has a goal, which is met if the rate is within three Monte Carlo standard errors of it. A row that misses its
 goal ends with MISSED. `verify_short_path` checks that the functions called here give what `analyze_counts` gives.
@@ -39,9 +41,16 @@ from leash.statistics.analysis import analyze_counts
 from leash.statistics.array_types import BoolArray, FloatArray, IntArray, ObjectArray
 from leash.statistics.band import band_ks, difference_band
 from leash.statistics.bootstrap_weights import AnalysisSettings, BootstrapWeights
-from leash.statistics.categories import CategoryShares, categorize_problems, category_letters, classify_counts
+from leash.statistics.categories import (
+    CategoryShares,
+    categorize_problems,
+    category_letters,
+    classify_counts,
+    classify_masses,
+)
 from leash.statistics.counts import ROLES, Counts
 from leash.statistics.decision import correct_for_several, is_beyond_noise
+from leash.statistics.joint_masses import deconvolve
 from leash.statistics.luck import luck_p_values
 from leash.statistics.net_change import net_change_tests
 from leash.statistics.pass_at_k import pass_at_k_columns
@@ -577,6 +586,64 @@ def measure_clusters(trials: int, goals: Goals) -> None:
         print(f"{row:<44}{equivalent.mean():>11.1%} equivalent{mark}", flush=True)
 
 
+def categories_of(base: FloatArray, rlvr: FloatArray, epsilon: float) -> FloatArray:
+    """The shares of P, E, S and O of these masses or shares of hits."""
+    return np.asarray(classify_masses(base, rlvr, epsilon).columns.mean(axis=0))
+
+
+def covers(interval: dict[str, float] | None, truth: float) -> bool:
+    """Whether an interval that is rounded contains the truth. A truth of 0/0 needs none."""
+    return interval is None or np.isnan(truth) or interval["low"] - 1e-3 <= truth <= interval["high"] + 1e-3
+
+
+def measure_deconvolved(trials: int, goals: Goals) -> None:
+    """Errors are root mean squares in problems of 100, over P, E, S and O and all epsilons that are identified."""
+    epsilons = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+    header = f"{'masses, deconvolved':<46}{'counted':>8}{'deconv.':>8}{'E+S counted':>13}{'deconv.':>8}{'true':>6}"
+    print(f"\n{header}{'P':>8}{'E':>7}{'S':>7}{'O':>7}{'NSCR':>7}  goal: cover at least 93%; {trials} trials")
+    for change in ("null", "lost"):
+        for name, mixture in MIXTURES.items():
+            for problems in (120, 500):
+                for k in (64, 256):
+
+                    def draw(rng: np.random.Generator, size: int) -> tuple[FloatArray, FloatArray]:
+                        base = mixture(rng, size, k)  # noqa: B023 called at once
+                        return base, base if change == "null" else lose(rng, sharpen(base, 1.3), 0.1)  # noqa: B023
+
+                    population = draw(stream("calibration", "masses", name, change, k), POPULATION)
+                    truths = {epsilon: categories_of(*population, epsilon) for epsilon in epsilons}
+                    rng = stream("calibration", "deconvolved", name, change, problems, k)
+                    errors, changed, covered = [], [], []
+                    for _ in range(trials):
+                        counts = draw_pair(rng, draw(rng, problems), (k, k))
+                        weights = problem_weights(problems)
+                        for row in deconvolve(counts, SETTINGS, weights, epsilons)["deconvolved"]:
+                            if row["P"] is None:
+                                continue
+                            truth = truths[row["epsilon"]]
+                            counted = categories_of(counts.c_base / k, counts.c_rlvr / k, row["epsilon"])
+                            found = np.array([row[x]["value"] for x in "PESO"]) / problems
+                            errors.append([counted - truth, found - truth])
+                            changed.append([x[1] + x[2] for x in (counted, found, truth)])
+                            true = dict(zip("PESO", truth * problems, strict=True))
+                            true["NSCR"] = float(compute_ratios(*truth[:3])["NSCR"])
+                            covered.append([covers(row[x], true[x]) for x in true])
+                    row_name = f"{name}, {change}, {problems} problems, k = {k}"
+                    error = 100 * np.sqrt((np.array(errors) ** 2).mean(axis=(0, 2)))
+                    shares = 100 * np.mean(changed, axis=0)
+                    # A trial's epsilons are not independent: one value per trial.
+                    per_trial = np.array(covered, dtype=float).reshape(trials, -1, 5).mean(axis=1)
+                    marks = [
+                        goals.check(f"{row_name}, deconvolved {x}", per_trial[:, i], LOW, 1)
+                        for i, x in enumerate((*"PESO", "NSCR"))
+                    ]
+                    print(
+                        f"{row_name:<46}{error[0]:>8.2f}{error[1]:>8.2f}{shares[0]:>13.1f}{shares[1]:>8.1f}"
+                        f"{shares[2]:>6.1f} " + "".join(f"{x:>7.1%}" for x in per_trial.mean(axis=0)) + "".join(marks),
+                        flush=True,
+                    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--trials", type=int, default=500)
@@ -596,6 +663,7 @@ def main() -> None:
     measure_band(trials, goals)
     measure_power(trials, goals)
     measure_equivalence(2 * trials, goals)
+    measure_deconvolved(trials // 10, goals)
     print(f"\n{len(goals.missed)} goals missed, {time.perf_counter() - start:.0f} s")
     for missed in goals.missed:
         print(f"    {missed}")

@@ -323,6 +323,7 @@ def test_what_cannot_be_drawn_says_why(short: Run) -> None:
     said = {name: sentences(figure) for name, figure in short.figures.items() if not figure.legends}
     assert said == {
         "support_map": "No problem has enough samples to be categorized.",
+        "mass_map": "These samples are too few to tell masses from sampling noise.",
         "pass_at_k_examples": "No category has a problem to show as an example.",
         "perplexity": "No reference solution was scored by both models.",
         "entropy": "No model has both entropies on every problem.",

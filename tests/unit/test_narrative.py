@@ -13,7 +13,12 @@ import numpy as np
 import pytest
 
 from leash.report.compare_text import format_comparison
-from leash.report.narrative import sharpening_sentence, uncertainty_sentences, verdict_sentences
+from leash.report.narrative import (
+    deconvolved_sentence,
+    sharpening_sentence,
+    uncertainty_sentences,
+    verdict_sentences,
+)
 from leash.statistics.analysis import analyze_counts
 from leash.statistics.bootstrap_weights import AnalysisSettings
 from leash.statistics.counts import Counts
@@ -373,6 +378,17 @@ def test_intervals_and_noise_floors_are_two_sentences_and_one_sample_has_no_floo
     assert floor.startswith("At k = 32, the pair against its noise floor ")
     *_, last = uncertainty_sentences(analyze([(1, 0, 1, 1)] * 5, k=[1]))
     assert last.endswith("so there is no noise floor.")
+
+
+def test_the_masses_behind_the_counts_are_one_sentence_where_samples_show_them() -> None:
+    found = deconvolved_sentence(analyze([P] * 30 + [E] * 12))
+    number = r"\d+\.\d \(\d+\.\d to \d+\.\d\)"
+    assert re.fullmatch(
+        rf"Freed of sampling noise, at ε = 0\.05: P {number}, E {number}, S {number}, O {number}; "
+        r"counted there: 30, 12, 0, 0\.",
+        found,
+    )
+    assert deconvolved_sentence(analyze([(1, 0, 1, 1)] * 5, k=[1])) == ""
 
 
 def test_compare_and_the_report_have_the_same_headline() -> None:

@@ -29,8 +29,8 @@ from stages.report import stage as report
 from tests.conftest import ROOT, small, write_params
 
 FIGURES = (
-    *("pass_at_k", "support_map", "categories", "pass_at_k_examples", "categories_by_k", "categories_by_epsilon"),
-    *("cover_at_tau", "trajectory", "perplexity", "entropy", "answers"),
+    *("pass_at_k", "support_map", "mass_map", "categories", "pass_at_k_examples", "categories_by_k"),
+    *("categories_by_epsilon", "cover_at_tau", "trajectory", "perplexity", "entropy", "answers"),
 )
 IMPORTED: dict[str, Any] = {"models": {"base": {"engine": "import"}, "rlvr": {"engine": "import"}}}
 

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from leash.params.groups import Params
 from leash.report import narrative
-from leash.report.figures import coverage, curves, model_comparison, style, support, top_answers
+from leash.report.figures import coverage, curves, mass_map, model_comparison, style, support, top_answers
 from leash.report.figures.style import AnalysesByGroup, Rows
 from leash.report.report_data import Results, matching_rows
 
@@ -72,6 +72,12 @@ def build_figure_specs(params: Params, results: Results) -> dict[str, FigureSpec
             lambda: curves.draw_pass_at_k(pass_at_k, analyses, panels, base, rlvr),
         ),
         "support_map": (map_caption, lambda: support.draw_support_map(categorized, base, rlvr)),
+        "mass_map": (
+            f"The same problems freed of sampling noise: how many have which masses under {base} and {rlvr} (darker: "
+            f"more), from the counts of all of them. The legend has the numbers at ε with their {confidence} "
+            "intervals; points are the observed shares.",
+            lambda: mass_map.draw_mass_map(analyses.get("all", {}), categorized, base, rlvr),
+        ),
         "categories": (
             "What became of the problems, by pair and data set.",
             lambda: support.draw_categories(chosen, groups, models_by_pair),

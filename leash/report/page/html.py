@@ -57,8 +57,8 @@ SECTIONS = (
         "Is it noise?",
         "Two runs of the same model differ, too. Each ratio comes with its interval over problems and its noise floor: "
         "the value you would see if you compared the base with itself, at half of its samples.",
-        ("categories",),
-        ("by_domain", "by_dataset", "levels", "pass_at_k"),
+        ("categories", "mass_map"),
+        ("by_domain", "by_dataset", "levels", "deconvolved", "pass_at_k"),
     ),
     Section(
         "choices",
@@ -210,7 +210,11 @@ def _section_sentences(params: Params, results: Results, section: str, pair: str
         return []
     match section:
         case "noise":
-            sentences = [*narrative.uncertainty_sentences(analysis), narrative.band_sentence(analysis)]
+            sentences = [
+                *narrative.uncertainty_sentences(analysis),
+                narrative.band_sentence(analysis),
+                narrative.deconvolved_sentence(analysis),
+            ]
             return [f"{pair}: {sentence}" for sentence in sentences if sentence]
         case "sharpening":
             sentences = [narrative.sharpening_sentence(analysis), *narrative.named_problem_sentences(analysis)]
