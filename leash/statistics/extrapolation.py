@@ -12,7 +12,7 @@ ends where a step is below 1e-12, so the result does not depend on the machine b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,13 +24,16 @@ from leash.statistics.bootstrap_weights import BootstrapWeights, bootstrap_inter
 
 # The parameters are (never, log a, log b).
 STARTS = ((0.1, -1.0, 0.0), (0.5, 0.0, 1.0), (0.01, -1.5, -1.0))
-LOWER = np.array([0.0, -7.0, -7.0])
+LOWER = np.array([2.0**-30, -7.0, -7.0])
 UPPER = np.array([1 - 2.0**-20, 7.0, 12.0])
 MAX_STEPS = 100
 MAX_STEP = 1.0
 CONVERGED_STEP = 1e-12
 # A refit costs more than a resample of a mean, and quantiles at 95% need no more.
 MAX_REFITS = 200
+MAX_REFIT_COUNTS = 250
+# The log-likelihood, its gradient and its Hessian, a row for each set of weights.
+Derivatives = tuple[FloatArray, FloatArray, FloatArray]
 
 
 @dataclass(frozen=True)
@@ -83,13 +86,25 @@ def pass_at_k_intervals(
     drawn = np.hstack([weights.problems, corners])[:MAX_REFITS]
     # The weight of a distinct count is that of all problems that have it.
     summed = drawn @ np.eye(counts.shape[1])[place]
-    refits, _ = maximize_likelihood(counts, summed, np.tile(fitted.parameters, (len(drawn), 1)))
+    refits = refit(fitted.parameters, counts, summed)
     found = {}
     for k in ks:
         value = fitted.pass_at(k)
         low, high = bootstrap_interval(value, pass_at_k_of(refits, k), confidence)
         found[k] = {"value": float(value), "low": float(low), "high": float(high)}
     return found
+
+
+def refit(fitted: FloatArray, counts: IntArray, weights: FloatArray) -> FloatArray:
+    """The maximum under each row of weights. With many distinct counts it is one Newton step from the fit: then there
+    are so many problems that further steps hardly move an end of the interval, but would take seconds."""
+    start = np.tile(fitted, (len(weights), 1))
+    if counts.shape[1] > MAX_REFIT_COUNTS:
+        _, gradient, hessian = _unpack(weights @ _log_likelihood_terms(counts, fitted[None])[:, 0].T)
+        return np.clip(start + _newton_step(start, gradient, hessian), LOWER, UPPER)
+    # From 0 the way to a larger share is long if the fitted masses allow no miss.
+    start[:, 0] = np.clip(start[:, 0], 0.01, 0.99)
+    return maximize_likelihood(counts, weights, start)[0]
 
 
 def _distinct_counts(n: IntArray, c: IntArray) -> tuple[IntArray, FloatArray, IntArray]:
@@ -136,51 +151,42 @@ def _newton_step(x: FloatArray, gradient: FloatArray, hessian: FloatArray) -> Fl
     return np.asarray(step / np.maximum(1.0, np.abs(step).max(axis=1, keepdims=True) / MAX_STEP))
 
 
-def _log_likelihood(
-    counts: IntArray, weights: FloatArray, x: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _log_likelihood(counts: IntArray, weights: FloatArray, x: FloatArray) -> Derivatives:
     """The weighted log-likelihood at each row of x, with its gradient and Hessian."""
+    return _unpack(np.einsum("ri,tri->rt", weights, _log_likelihood_terms(counts, x)))
+
+
+def _unpack(sums: FloatArray) -> Derivatives:
+    hessian = sums[:, [4, 5, 6, 5, 7, 8, 6, 8, 9]].reshape(-1, 3, 3)
+    return sums[:, 0], sums[:, 1:4], hessian
+
+
+def _log_likelihood_terms(counts: IntArray, x: FloatArray) -> FloatArray:
+    """For each row of x and each count: the log-likelihood, its 3 first and its 6 second derivatives."""
     n, c = counts.astype(float)
     never, a, b = x[:, :1], np.exp(x[:, 1:2]), np.exp(x[:, 2:])
-    # f: the log-likelihood of a problem that is not `never` solved. n has few distinct values.
+    # n has few distinct values.
     sizes, place = np.unique(n, return_inverse=True)
 
-    def of_beta(function: np.ufunc) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def of_beta(function: Callable[[FloatArray], FloatArray]) -> tuple[FloatArray, FloatArray, FloatArray]:
         total = (function(a + b + sizes) - function(a + b))[:, place]
         return function(a + c) - function(a), function(b + n - c) - function(b), total
 
     log_a, log_b, log_total = of_beta(special.gammaln)
     psi_a, psi_b, psi_total = of_beta(special.psi)
-    tri_a, tri_b, tri_total = of_beta(_trigamma)
+    tri_a, tri_b, tri_total = of_beta(lambda at: np.asarray(special.zeta(2.0, at)))
+    # f is the log-likelihood of a problem that is sometimes solved.
     f = log_a + log_b - log_total
-    slopes = (a * (psi_a - psi_total), b * (psi_b - psi_total))
-    curves = (
-        slopes[0] + a * a * (tri_a - tri_total),
-        -a * b * tri_total,
-        slopes[1] + b * b * (tri_b - tri_total),
-    )
+    f_a, f_b = a * (psi_a - psi_total), b * (psi_b - psi_total)
+    f_aa, f_bb = f_a + a * a * (tri_a - tri_total), f_b + b * b * (tri_b - tri_total)
+    f_ab = -a * b * tri_total
     # A problem without a hit is never solved, or solved sometimes and missed.
     none, e = c == 0, np.exp(f)
     both = np.where(none, never + (1 - never) * e, 1.0)
     value = np.where(none, np.log(both), np.log1p(-never) + f)
     by_never = np.where(none, (1 - e) / both, -1 / (1 - never))
     by_f = np.where(none, (1 - never) * e / both, 1.0)
-    mixed = np.where(none, -e / both**2, 0.0)
-    bend = by_f * (1 - by_f)
-
-    def total(values: FloatArray) -> FloatArray:
-        return np.asarray(np.einsum("ri,ri->r", weights, values))
-
-    gradient = np.stack([total(by_never), total(by_f * slopes[0]), total(by_f * slopes[1])], axis=1)
-    hessian = np.empty((len(x), 3, 3))
-    hessian[:, 0, 0] = -total(by_never**2)
-    hessian[:, 0, 1] = hessian[:, 1, 0] = total(mixed * slopes[0])
-    hessian[:, 0, 2] = hessian[:, 2, 0] = total(mixed * slopes[1])
-    hessian[:, 1, 1] = total(by_f * curves[0] + bend * slopes[0] ** 2)
-    hessian[:, 1, 2] = hessian[:, 2, 1] = total(by_f * curves[1] + bend * slopes[0] * slopes[1])
-    hessian[:, 2, 2] = total(by_f * curves[2] + bend * slopes[1] ** 2)
-    return total(value), gradient, hessian
-
-
-def _trigamma(x: FloatArray) -> FloatArray:
-    return np.asarray(special.zeta(2.0, x))
+    mixed, bend = np.where(none, -e / both**2, 0.0), by_f * (1 - by_f)
+    second = (-(by_never**2), mixed * f_a, mixed * f_b, by_f * f_aa + bend * f_a**2)
+    second = (*second, by_f * f_ab + bend * f_a * f_b, by_f * f_bb + bend * f_b**2)
+    return np.stack([value, by_never, by_f * f_a, by_f * f_b, *second])

@@ -169,16 +169,11 @@ def entropy_bounds(means: FloatArray, distance: float) -> tuple[FloatArray, Floa
 def extreme_means(target: FloatArray, chances: FloatArray, low: FloatArray, high: FloatArray) -> Range | None:
     """The lowest and the highest mean of `target` over all weights on the grid whose mean chances are within the
     bounds; None if there are no such weights."""
+    # `linprog` would split every bound in two rows; `milp`, without whole numbers, is the same solver.
+    bounds = optimize.LinearConstraint(np.vstack([chances, np.ones(len(target))]), [*low, 1.0], [*high, 1.0])
     ends = []
     for sign in (1, -1):
-        solved = optimize.linprog(
-            sign * target.astype(float),
-            A_ub=np.vstack([chances, -chances]),
-            b_ub=np.concatenate([high, -low]),
-            A_eq=np.ones((1, len(target))),
-            b_eq=[1.0],
-            method="highs-ds",
-        )
+        solved = optimize.milp(sign * target.astype(float), constraints=bounds)
         if not solved.success:
             return None
         # + 0.0 turns a negative zero into zero.
