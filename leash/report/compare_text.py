@@ -33,6 +33,8 @@ def format_comparison(analysis: Analysis) -> str:
     verdict = narrative.verdict_sentences(analysis, BASE, TRAINED)
     remarks = [
         narrative.crossing_sentence(analysis),
+        narrative.certainty_sentence(analysis),
+        narrative.extrapolation_sentence(analysis, BASE, TRAINED),
         narrative.sharpening_sentence(analysis),
         narrative.expected_counts_caveat(analysis),
     ]

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from leash import cross_pair, tables
 from leash.params.groups import Params
-from leash.report import published
+from leash.report import mass_tables, published
 from leash.report.report_data import Results, matching_rows
 from leash.report.table_captions import TABLE_CAPTIONS
 from leash.scoring.entropy_estimates import MEASURE_ESTIMATORS
@@ -62,6 +62,8 @@ def build_report_tables(params: Params, results: Results) -> dict[str, pa.Table]
         "by_domain": tables.table_from_rows(list(domain_rows(params, results)), BY_DOMAIN_SCHEMA),
         "by_dataset": tables.table_from_rows(list(dataset_rows(params, results)), BY_DATASET_SCHEMA),
         "pass_at_k": _rename_columns(results.pass_at_k, {"low": "pass_at_k_low", "high": "pass_at_k_high"}),
+        "certainty": mass_tables.certainty_table(results.analyses),
+        "extrapolation": mass_tables.extrapolation_table(params, results.analyses),
         "answers": drop_redundant_any_hit(results.answers),
         "trainings": common_k_table(params, ends, published.find_training_row),
         "trajectory": common_k_table(params, results.trajectory, published.find_step_row),
