@@ -64,8 +64,5 @@ def _extrapolated_rows(found: Mapping[str, Any] | None) -> Iterator[dict[str, An
     for k in sorted({*fitted, *possible}, key=int):
         estimate, ends = fitted.get(k, {}), possible.get(k, {})
         row: dict[str, Any] = {"k": int(k), "possible": ends.get("low"), "possible_most": ends.get("high")}
-        yield row | {
-            "fitted": estimate.get("value"),
-            "fitted_low": estimate.get("low"),
-            "fitted_high": estimate.get("high"),
-        }
+        names = {"fitted": "value", "fitted_low": "low", "fitted_high": "high"}
+        yield row | {column: estimate.get(name) for column, name in names.items()}

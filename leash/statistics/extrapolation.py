@@ -187,6 +187,7 @@ def _log_likelihood_terms(counts: IntArray, x: FloatArray) -> FloatArray:
     by_never = np.where(none, (1 - e) / both, -1 / (1 - never))
     by_f = np.where(none, (1 - never) * e / both, 1.0)
     mixed, bend = np.where(none, -e / both**2, 0.0), by_f * (1 - by_f)
-    second = (-(by_never**2), mixed * f_a, mixed * f_b, by_f * f_aa + bend * f_a**2)
-    second = (*second, by_f * f_ab + bend * f_a * f_b, by_f * f_bb + bend * f_b**2)
-    return np.stack([value, by_never, by_f * f_a, by_f * f_b, *second])
+    first = [by_never, by_f * f_a, by_f * f_b]
+    with_never = [-(by_never**2), mixed * f_a, mixed * f_b]
+    of_beta_only = [by_f * f_aa + bend * f_a**2, by_f * f_ab + bend * f_a * f_b, by_f * f_bb + bend * f_b**2]
+    return np.stack([value, *first, *with_never, *of_beta_only])

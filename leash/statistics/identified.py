@@ -10,8 +10,8 @@ that satisfy all bounds, and two linear programs over weights on a grid of masse
 The true value is in this range with at least that confidence; in simulation nearly always, since the bounds are wide.
 
 The range is wide beyond the samples, and that is a fact, not a weakness of the method. With n samples of each of
-infinitely many problems, the counts determine the means of all polynomials of the mass up to degree n, and nothing else.
-1 - (1 - p)^k is close to such a polynomial only if k is well below n²: beyond k of the order of n² nothing is
+infinitely many problems, the counts determine the means of all polynomials of the mass up to degree n, and nothing
+else. 1 - (1 - p)^k is close to such a polynomial only if k is well below n²: beyond k of the order of n² nothing is
 identified without assumptions. With finitely many problems the limit is much lower.
 
 After an early stop, only events that every problem's end decides are used: t hits in k samples for t up to
@@ -74,7 +74,8 @@ def identified_categories(counts: Counts, confidence: float) -> dict[str, Range]
         samples = counts.samples(role)
         reach = common_samples(samples, counts.k)
         # The hits that tell masses on the two sides of epsilon apart: those that it hardly gives, and as few.
-        cuts = {1, int(hits_above(epsilon, reach)), *stats.binom.ppf(CUT_TAILS, reach, epsilon).astype(int).tolist()}
+        tails = np.nan_to_num(np.asarray(stats.binom.ppf(CUT_TAILS, reach, epsilon))).astype(int)
+        cuts = {1, int(hits_above(epsilon, reach)), *tails.tolist()}
         events, of_problems = _known_events(samples, [(reach, t) for t in sorted(cuts) if 1 <= t <= reach])
         if not events:
             return None
@@ -120,8 +121,8 @@ def common_samples(samples: SampleCounts, k: IntArray) -> int:
 def _known_events(samples: SampleCounts, events: Sequence[Event]) -> tuple[list[Event], FloatArray]:
     """The events that all problems decide, and the chance of each in each problem's samples, a column per event."""
     columns = np.stack([_event_values(samples, *event) for event in events], axis=1) if events else np.zeros((0, 0))
-    known = ~np.isnan(columns).any(axis=0)
-    return [event for event, keep in zip(events, known.tolist(), strict=True) if keep], columns[:, known]
+    known = np.flatnonzero(~np.isnan(columns).any(axis=0))
+    return [events[place] for place in known.tolist()], columns[:, known]
 
 
 def _event_values(samples: SampleCounts, j: int, t: int) -> FloatArray:

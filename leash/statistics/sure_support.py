@@ -1,8 +1,8 @@
 """How sure is a category? Two answers beside the plug-in rule c/k > epsilon, which is a best guess.
 
 For one problem: three-valued support. A mass is surely `above` epsilon, surely `below` (at most epsilon), or `open`, by
-the exact one-sided bounds at the confidence, for fixed budgets and for early stops. At epsilon = 0 one hit proves a mass
-above 0, and nothing proves a mass of 0: then a model without a hit is always `open`.
+the exact one-sided bounds at the confidence, for fixed budgets and for early stops. At epsilon = 0 one hit proves a
+mass above 0, and nothing proves a mass of 0: then a model without a hit is always `open`.
 
 For the number of problems: posterior counts. The mass distribution that is fitted to all problems
 (extrapolation.py) gives every problem a probability of exceeding epsilon; their sums are the expected P, E, S and O.

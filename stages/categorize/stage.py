@@ -85,7 +85,8 @@ def support_by_unit(connection: duckdb.DuckDBPyConnection, params: Params, unit:
 
 
 def add_categories(counts: pa.Table, confidence: float) -> pa.Table:
-    """The counts with masses, their exact intervals, calls of support, categories, tests, and a mark on hits that guessing explains."""
+    """The counts with masses, their exact intervals, calls of support, categories, tests, and a mark on hits that
+    guessing explains."""
     columns: dict[str, Any] = {}
     arrays = Counts.from_table(counts)
     # The tests of one pair are one family; see categorize_problems.
