@@ -36,7 +36,7 @@ def min_hits_above(share: float, k: int) -> int:
 
 def hits_to_prove(share: float, k: int, confidence: float) -> int:
     """The fewest hits in k samples that prove a mass above `share` at this one-sided confidence; k + 1 if even k hits
-    do not. At epsilon = auto and 95% it is 7 for every k from 16 on."""
+    do not. At epsilon = auto and 95% it is 7 for every k from 11 on."""
     import numpy as np
     from scipy import stats
 
