@@ -11,11 +11,15 @@
    value at the same number of samples.
 5. Power: how often a real loss is called one, now and by the rule before.
 6. Equivalence: how often a loss of exactly the margin is called smaller than the margin.
+7. Support at epsilon = auto: how often a three-valued call is wrong, for all k samples and for a stop at the seventh
+   hit; and among the problems that are open, how many the posterior expects above epsilon, and how many are.
+8. Beyond the samples: the coverage of the fitted interval of pass@8k, also where the fitted model is wrong (no goal),
+   and of the identified range, which needs no model.
 
 Every rate has a goal, which is met if the rate is within three Monte Carlo standard errors of it. A row that misses its
 goal ends with MISSED. `verify_short_path` checks that the functions called here give what `analyze_counts` gives.
 
-Not covered: clusters of problems, bands over k, extrapolation.
+Not covered: clusters of problems, bands over k.
 """
 
 from __future__ import annotations
@@ -37,13 +41,16 @@ from leash.statistics.bootstrap_weights import AnalysisSettings, BootstrapWeight
 from leash.statistics.categories import CategoryShares, categorize_problems, category_letters, classify_counts
 from leash.statistics.counts import ROLES, Counts
 from leash.statistics.decision import correct_for_several, is_beyond_noise
+from leash.statistics.extrapolation import fit_mass_distribution, pass_at_k_intervals
+from leash.statistics.identified import identified_pass_at_k
 from leash.statistics.luck import luck_p_values
 from leash.statistics.net_change import net_change_tests
 from leash.statistics.pass_at_k import pass_at_k_columns
 from leash.statistics.problem_group import ProblemGroup, describe_categories, difference_interval
 from leash.statistics.ratios import compute_ratios
 from leash.statistics.seeds import stream
-from leash.statistics.support import detectable_mass, min_hits_above
+from leash.statistics.support import detectable_mass, hits_to_prove, min_hits_above
+from leash.statistics.sure_support import call_support
 from leash.statistics.testing import benjamini_hochberg, fisher_p_values, mcnemar_p_value
 
 SETTINGS = AnalysisSettings()
@@ -465,6 +472,77 @@ def measure_equivalence(trials: int, goals: Goals) -> None:
                 print(f"{row:<58}{equivalent.mean():>11.1%}{mark}", flush=True)
 
 
+def measure_support_calls(trials: int, goals: Goals) -> None:
+    problems = 300
+    header = f"{'wrong':>8}{'wrong, stopped':>16}{'open':>8}{'samples':>9}{'expected above':>16}{'above':>9}"
+    print(f"\n{f'calls of support, {problems} problems, ε = auto':<44}{header}  goals 5%, the same, -, -, equal")
+    for name in ("AIME-like", "MATH-like", "embedded-like"):
+        for k in (64, 1024):
+            rng, epsilon = stream("calibration", "calls", name, k), detectable_mass(k, CONFIDENCE)
+            stop, at = hits_to_prove(epsilon, k, CONFIDENCE), np.full(problems, epsilon)
+            wrong, wrong_stopped, undecided, drawn, expected, true = (np.zeros(trials) for _ in range(6))
+            for trial in range(trials):
+                masses = MIXTURES[name](rng, problems, k)
+                fixed = draw_pair(rng, (masses, masses), (k, k)).samples("base")
+                stopped = draw_stopped_pair(rng, (masses, masses), k, stop).samples("base")
+                calls, above = call_support(fixed, at, CONFIDENCE), masses > epsilon
+                wrong[trial] = np.mean(((calls == "above") & ~above) | ((calls == "below") & above))
+                early = call_support(stopped, at, CONFIDENCE)
+                wrong_stopped[trial] = np.mean(((early == "above") & ~above) | ((early == "below") & above))
+                is_open = calls == "open"
+                chance = fit_mass_distribution(fixed.n, fixed.c).prob_above(fixed.n, fixed.c, epsilon)
+                undecided[trial], drawn[trial] = is_open.mean(), stopped.n.mean()
+                expected[trial], true[trial] = chance[is_open].sum(), above[is_open].sum()
+            row = f"{name}, k = {k}"
+            mark = goals.check(f"{row}, wrong calls", wrong, 0, ALPHA)
+            mark += goals.check(f"{row}, wrong calls after a stop", wrong_stopped, 0, ALPHA)
+            # In problems: within a tenth of the open ones, up to Monte Carlo error.
+            slack = 0.1 * float(undecided.mean()) * problems
+            mark += goals.check(f"{row}, expected less true", expected - true, -slack, slack)
+            print(
+                f"{row:<44}{wrong.mean():>8.2%}{wrong_stopped.mean():>16.2%}{undecided.mean():>8.1%}{drawn.mean():>9.0f}"
+                f"{expected.sum():>16.0f}{true.sum():>9.0f}{mark}",
+                flush=True,
+            )
+
+
+def draw_logit_normal(rng: np.random.Generator, size: int, k: int) -> FloatArray:
+    """Masses with a tail of small ones that a zero-inflated beta distribution takes for zeros."""
+    return np.asarray(1 / (1 + np.exp(-rng.normal(-4, 2.5, size))))
+
+
+def measure_extrapolation(trials: int, goals: Goals) -> None:
+    k, at = 64, 512
+    header = f"{'fitted':>9}{'width':>8}{'possible':>10}{'width':>8}"
+    print(f"\n{f'coverage of pass@{at} from {k} samples':<44}{header}  goals 90% (-), 95%; {trials} trials")
+    mixtures = {name: MIXTURES[name] for name in ("AIME-like", "MATH-like", "embedded-like")}
+    mixtures["logit-normal"] = draw_logit_normal
+    for name, mixture in mixtures.items():
+        population = mixture(stream("calibration", "beyond", name), POPULATION, k)
+        truth = float((1 - (1 - population) ** at).mean())
+        for problems in (30, 120):
+            rng = stream("calibration", "extrapolation", name, problems)
+            covered, possible, width, range_width = (np.zeros(trials) for _ in range(4))
+            for trial in range(trials):
+                masses = mixture(rng, problems, k)
+                samples = draw_pair(rng, (masses, masses), (k, k)).samples("base")
+                fitted = fit_mass_distribution(samples.n, samples.c)
+                weights = problem_weights(problems)
+                found = pass_at_k_intervals(fitted, samples.n, samples.c, [at], weights, CONFIDENCE)[at]
+                covered[trial], width[trial] = found["low"] <= truth <= found["high"], found["high"] - found["low"]
+                ends = identified_pass_at_k(samples, samples.n, [at], CONFIDENCE)[at]
+                possible[trial], range_width[trial] = ends["low"] <= truth <= ends["high"], ends["high"] - ends["low"]
+            row = f"{name}, {problems} problems"
+            mark = goals.check(f"{row}, possible range", possible, CONFIDENCE, 1)
+            if name != "logit-normal":
+                mark += goals.check(f"{row}, fitted interval", covered, 0.9, 1)
+            print(
+                f"{row:<44}{covered.mean():>9.1%}{width.mean():>8.3f}{possible.mean():>10.1%}{range_width.mean():>8.3f}"
+                f"{mark}",
+                flush=True,
+            )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--trials", type=int, default=500)
@@ -478,6 +556,8 @@ def main() -> None:
     measure_coverage(3 * trials, goals)
     measure_power(trials, goals)
     measure_equivalence(2 * trials, goals)
+    measure_support_calls(max(trials // 5, 1), goals)
+    measure_extrapolation(max(trials // 2, 1), goals)
     print(f"\n{len(goals.missed)} goals missed, {time.perf_counter() - start:.0f} s")
     for missed in goals.missed:
         print(f"    {missed}")
