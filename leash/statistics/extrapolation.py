@@ -53,7 +53,7 @@ class MassDistribution:
 
     def prob_above(self, n: IntArray, c: IntArray, mass: ArrayLike) -> FloatArray:
         """The posterior probability that a problem with c hits in n samples has more than this mass."""
-        survivors = special.betaincc(self.a + c, self.b + n - c, np.broadcast_to(mass, c.shape))
+        survivors = special.betaincc(self.a + c, self.b + n - c, np.minimum(mass, 1.0))
         missed = np.exp(special.betaln(self.a, self.b + n) - special.betaln(self.a, self.b))
         sometimes = (1 - self.never) * missed / (self.never + (1 - self.never) * missed)
         return np.asarray(np.where(c > 0, 1.0, sometimes) * survivors)

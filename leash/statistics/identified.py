@@ -64,8 +64,8 @@ def identified_pass_at_k(samples: SampleCounts, k: IntArray, ks: Sequence[int], 
 
 def identified_categories(counts: Counts, confidence: float) -> dict[str, Range] | None:
     """The range of the share of problems whose true masses are in P, E, S and O. None if the problems differ in k or
-    epsilon, or have no samples."""
-    if len(set(counts.epsilon.tolist())) > 1 or len(set(counts.k.tolist())) > 1:
+    epsilon, if they have no samples, or if no mass exceeds epsilon."""
+    if len(set(counts.epsilon.tolist())) > 1 or len(set(counts.k.tolist())) > 1 or counts.epsilon[0] >= 1:
         return None
     k, epsilon = int(counts.k[0]), float(counts.epsilon[0])
     masses, above = split_grid(k, epsilon)
@@ -74,7 +74,7 @@ def identified_categories(counts: Counts, confidence: float) -> dict[str, Range]
         samples = counts.samples(role)
         reach = common_samples(samples, counts.k)
         # The hits that tell masses on the two sides of epsilon apart: those that it hardly gives, and as few.
-        tails = np.nan_to_num(np.asarray(stats.binom.ppf(CUT_TAILS, reach, epsilon))).astype(int)
+        tails = np.asarray(stats.binom.ppf(CUT_TAILS, reach, epsilon), dtype=int)
         cuts = {1, int(hits_above(epsilon, reach)), *tails.tolist()}
         events, of_problems = _known_events(samples, [(reach, t) for t in sorted(cuts) if 1 <= t <= reach])
         if not events:
@@ -109,7 +109,7 @@ def split_grid(k: int, epsilon: float) -> tuple[FloatArray, BoolArray]:
     inner = special.expit(np.linspace(np.log(least), 5.0, JOINT_GRID_POINTS))
     masses = np.concatenate([[0.0, epsilon, epsilon], inner[inner != epsilon], [1.0]])
     above = masses > epsilon
-    above[2] = epsilon < 1
+    above[2] = True
     return masses, above
 
 

@@ -3,12 +3,15 @@ tests/benchmarks/calibration.py measures the rates; here wide bounds catch gross
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy import optimize, special, stats
 
+from leash.report import narrative
 from leash.statistics import extrapolation
 from leash.statistics.analysis import analyze_counts
 from leash.statistics.array_types import FloatArray, IntArray
@@ -48,7 +51,8 @@ def counts_of(base: IntArray, rlvr: IntArray, k: int, epsilon: float) -> Counts:
     size = len(base)
     names, ended = np.array([str(i) for i in range(size)], dtype=object), np.full(size, "k", dtype=object)
     n = np.full(size, k)
-    return Counts(names, names, n, base, n, rlvr, ended, ended, n, np.full(size, epsilon))
+    sampled = n.copy(), base, n.copy(), rlvr, ended.copy(), ended.copy()
+    return Counts(names, names, *sampled, n, np.full(size, epsilon))
 
 
 def likelihood(n: IntArray, c: IntArray, masses: MassDistribution) -> float:
@@ -296,6 +300,46 @@ def test_different_epsilons_have_no_identified_categories() -> None:
     counts = counts_of(np.array([1, 2]), np.array([1, 2]), 8, 0.1)
     counts.epsilon[1] = 0.2
     assert identified_categories(counts, CONFIDENCE) is None
+
+
+def test_an_epsilon_that_no_mass_exceeds_puts_everything_in_o() -> None:
+    analysis = analyze_counts(counts_of(np.array([1, 0]), np.array([1, 1]), 1, 0.0), AnalysisSettings(epsilon="auto"))
+    assert analysis["sure"] == {"P": 0, "E": 0, "S": 0, "O": 2, "open": 0}
+    assert analysis["posterior"]["O"] == pytest.approx(2)
+    assert analysis["identified"] is analysis["extrapolation"] is None
+
+
+@pytest.mark.parametrize("empty", ["base", "both"])
+def test_a_model_without_samples_has_no_certainty(empty: str) -> None:
+    counts = counts_of(np.zeros(3, dtype=np.int64), np.zeros(3, dtype=np.int64), 16, 0.1)
+    for role in ("base", "rlvr") if empty == "both" else ("base",):
+        getattr(counts, f"n_{role}")[:] = 0
+        getattr(counts, f"ended_{role}")[:] = None
+    analysis = analyze_counts(counts, AnalysisSettings(resamples=50))
+    assert set(analysis["sure"].values()) == set(analysis["posterior"].values()) == {0}
+    assert analysis["identified"] is analysis["extrapolation"]["base"]["identified"] is None
+
+
+def test_the_sentences_give_intervals_and_the_limit() -> None:
+    rng, k, eighth = stream("test", "sentences"), 64, 8
+    base = draw_masses(rng, 200)
+    first, rest = rng.binomial(eighth, base), rng.binomial(k - eighth, base)
+    eighths: Any = {f"n_{role}_first": np.full(200, eighth) for role in ("base", "rlvr")}
+    eighths |= {f"c_{role}_first": first for role in ("base", "rlvr")}
+    counts = dataclasses.replace(counts_of(first + rest, first + rest, k, 0.05), **eighths)
+    analysis = json.loads(json.dumps(analyze_counts(counts, AnalysisSettings(resamples=100))))
+    sentence = narrative.extrapolation_sentence(analysis, "old", "new")
+    assert sentence.startswith("pass@512, beyond the samples: old 0.")
+    assert sentence.endswith("nothing is identified without assumptions.")
+    for found in analysis["extrapolation"].values():
+        for estimate in (found["pass_at_k"]["512"], found["identified"]["512"]):
+            assert f"{estimate['low']:.3f} to {estimate['high']:.3f}" in sentence
+    surely, expected = analysis["sure"], analysis["posterior"]
+    sentence = narrative.certainty_sentence(analysis)
+    assert sentence.startswith(f"Surely (each model, 95%): {surely['P']} P, ")
+    assert f"{surely['open']} open" in sentence
+    assert f"{expected['O']:.1f} O." in sentence
+    assert narrative.certainty_sentence({**analysis, "epsilon": 0.0}) == ""
 
 
 def test_the_analysis_has_every_kind_of_certainty() -> None:
