@@ -29,6 +29,7 @@ from leash.statistics.bootstrap_weights import AnalysisSettings
 from leash.statistics.categories import categorize_problems
 from leash.statistics.counts import FIRST_EIGHTH_COLUMNS, LABEL_COLUMNS, ROLES, Counts
 from leash.statistics.problem_group import JsonDict
+from leash.statistics.sure_support import call_both
 
 REQUIRED_COLUMNS = ("problem_id", "n_base", "c_base", "n_rlvr", "c_rlvr")
 SQL_READERS = {
@@ -236,7 +237,8 @@ def build_problem_results(counts: Counts, settings: AnalysisSettings) -> list[Js
         "p_value": found.p_values.tolist(),
         "q_value": found.q_values.tolist(),
     }
-    for role in ROLES:
+    for role, calls in call_both(counts, settings.confidence).items():
+        columns[f"support_{role}"] = calls.tolist()
         low, high = found.bounds[role]
         masses = zip(found.masses[role].tolist(), low.tolist(), high.tolist(), strict=True)
         columns[f"mass_{role}"] = [dict(zip(("value", "low", "high"), mass, strict=True)) for mass in masses]

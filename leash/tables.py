@@ -76,6 +76,8 @@ SUPPORT_SCHEMA = _schema(
     _optional(STRING, "ended_rlvr"),
     # mass: c/n. If sampling ended at a hit: (c - 1)/(n - 1), which is unbiased; null if that hit is the only one.
     _optional(FLOAT64, "mass_base", "low_base", "high_base", "mass_rlvr", "low_rlvr", "high_rlvr"),
+    # support: `above` or `below` if the mass is surely on that side of epsilon, otherwise `open`.
+    _optional(STRING, "support_base", "support_rlvr"),
     _optional(STRING, "category", "tested_category"),
     _optional(FLOAT64, "p_value", "q_value"),
     _optional(INT32, "hit_base", "hit_rlvr"),  # number of the first correct sample

@@ -67,9 +67,18 @@ HEADINGS = {
     "decoding_entropy": "token entropy as sampled",
     "forks": "share of forks",
     "answer_entropy_mm": "answer entropy (Miller–Madow)",
+    "fitted": "pass@k, fitted",
+    "possible": "pass@k, possible",
     "unseen": "mass of unseen answers",
 }
-HEADING_SUFFIXES = {"_floor": "floor", "_true": "freed of noise", "_half": "at half of k"}
+HEADING_SUFFIXES = {
+    "_floor": "floor",
+    "_true": "freed of noise",
+    "_half": "at half of k",
+    "_sure": "surely",
+    "_posterior": "expected",
+    "_share": "possible share",
+}
 # Shown only if a row comes from the paper: ours have the same value in all rows.
 PAPER_COLUMNS = ("source", "note")
 

@@ -35,6 +35,8 @@ def format_comparison(analysis: Analysis) -> str:
         narrative.band_sentence(analysis),
         narrative.crossing_sentence(analysis),
         narrative.deconvolved_sentence(analysis),
+        narrative.certainty_sentence(analysis),
+        narrative.extrapolation_sentence(analysis, BASE, TRAINED),
         narrative.sharpening_sentence(analysis),
         narrative.expected_counts_caveat(analysis),
     ]

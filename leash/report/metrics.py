@@ -91,6 +91,8 @@ def uncertainty_metrics(analysis: Analysis) -> dict[str, Any]:
     return {
         "intervals": {name: {end: analysis[name][end] for end in ("low", "high")} for name in RATIO_NAMES},
         "tested": {name: analysis["tested"][name] for name in ("E", "S")},
+        "sure": dict(analysis["sure"]),
+        "posterior": dict(analysis["posterior"]),
         "test": dict(analysis["test"]),
         "equivalence": dict(analysis["equivalence"]),
         "noise": dict(analysis["noise"]),

@@ -390,6 +390,41 @@ def _join_ranges(ks: Sequence[int], chosen: Sequence[bool]) -> str:
     return join_names(names) if names else ""
 
 
+def certainty_sentence(analysis: Analysis) -> str:
+    """How many categories are sure, and how many problems the fitted masses expect in each. Empty at epsilon = 0: one
+    hit proves a mass above 0, and nothing proves a mass of 0."""
+    epsilon, sure, expected = analysis["epsilon"], analysis["sure"], analysis["posterior"]
+    if not (max(epsilon) if isinstance(epsilon, list) else epsilon):
+        return ""
+    calls = join_names([f"{sure[name]:,} {name}" for name in "PESO"])
+    masses = join_names([f"{expected[name]:,.1f} {name}" for name in "PESO"])
+    percent = f"{analysis['confidence'] * 100:g}%"
+    return f"Surely (each model, {percent}): {calls}, {sure['open']:,} open; expected by the fitted masses: {masses}."
+
+
+def extrapolation_sentence(analysis: Analysis, base: str, trained: str) -> str:
+    """pass@k at eight times k: by the fitted masses, and over all masses that fit the counts."""
+    told = []
+    for role, model in (("base", base), ("rlvr", trained)):
+        found = (analysis["extrapolation"] or {}).get(role) or {}
+        if not found.get("identified"):
+            continue
+        k = max(found["identified"], key=int)
+        possible = found["identified"][k]
+        fitted = "no fitted value"
+        if found["pass_at_k"]:
+            estimate = {end: format_value(value) for end, value in found["pass_at_k"][k].items()}
+            fitted = f"{estimate['value']} ({estimate['low']} to {estimate['high']}) by the fitted masses"
+        between = f"{format_value(possible['low'])} to {format_value(possible['high'])}"
+        told.append(f"{model} {fitted}, and without a model anything from {between}")
+    if not told:
+        return ""
+    return (
+        f"pass@{int(k):,}, beyond the samples: {'; '.join(told)}. Beyond k of the order of n², n being the samples, "
+        f"nothing is identified without assumptions."
+    )
+
+
 def expected_counts_caveat(analysis: Analysis) -> str:
     """What `leash compare --k` counts if problems have more than k samples."""
     if analysis["counting"] != "expected":

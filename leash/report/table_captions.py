@@ -14,6 +14,7 @@ P_VALUE_NOTE = (
     "domains or data sets."
 )
 PAPER_NOTE = "If the models and the problems are the paper's, its row is below ours."
+IDENTIFIED_NOTE = "Beyond k of the order of n², n being the samples, nothing is identified without assumptions."
 TABLE_CAPTIONS: dict[str, tuple[str, str]] = {  # title, note
     "by_domain": (
         "What became of the problems, by domain",
@@ -40,6 +41,19 @@ TABLE_CAPTIONS: dict[str, tuple[str, str]] = {  # title, note
         "pass@k",
         "One row per model of a pair and k: the unbiased estimate with its interval over problems, the plain hit rate "
         "of the first k samples, and majority voting.",
+    ),
+    "certainty": (
+        "How sure the categories are",
+        "One row per pair and group of problems. Surely: both true masses are on their side of ε, by exact one-sided "
+        "bounds; open: one of them may be on either side. At ε = 0 only P can be sure. Expected: the expected number "
+        "of problems by their true masses, by the mass distribution that is fitted to each model. Possible share: the "
+        "range over all distributions of masses that fit the counts, without a model.",
+    ),
+    "extrapolation": (
+        "pass@k beyond the samples",
+        "One row per pair, model and k, on all problems. Fitted: a zero-inflated beta-binomial with its interval over "
+        "problems, if the fit to the first eighth of the samples predicts the rest; the interval does not cover that "
+        f"the model may be wrong. Possible: the range over all masses that fit the counts. {IDENTIFIED_NOTE}",
     ),
     "statuses_by_category": (
         "How completions ended, by category",

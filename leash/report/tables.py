@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from leash import cross_pair, tables
 from leash.params.groups import Params
-from leash.report import consistency_tables, published
+from leash.report import consistency_tables, mass_tables, published
 from leash.report.report_data import Results, matching_rows
 from leash.report.table_captions import TABLE_CAPTIONS
 from leash.scoring.entropy_estimates import MEASURE_ESTIMATORS
@@ -71,6 +71,8 @@ def build_report_tables(params: Params, results: Results) -> dict[str, pa.Table]
         "pass_at_k": _rename_columns(results.pass_at_k, {"low": "pass_at_k_low", "high": "pass_at_k_high"}),
         "consolidation": consistency_tables.consolidation_table(results.analyses),
         "g_pass_at_k": consistency_tables.g_pass_table(results.analyses),
+        "certainty": mass_tables.certainty_table(results.analyses),
+        "extrapolation": mass_tables.extrapolation_table(params, results.analyses),
         "answers": drop_redundant_any_hit(results.answers),
         "trainings": common_k_table(params, ends, published.find_training_row),
         "trajectory": common_k_table(params, results.trajectory, published.find_step_row),

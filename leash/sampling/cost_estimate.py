@@ -32,7 +32,7 @@ from leash.params.groups import Params
 from leash.problems import Problem, index_problems, load_problems
 from leash.sample_ledger import Ledger
 from leash.sampling import sampler
-from leash.statistics.support import min_hits_above
+from leash.statistics.support import hits_to_prove, min_hits_above
 
 # Grading more samples of a problem would take long and change the estimate little.
 MAX_GRADED_SAMPLES = 16
@@ -120,6 +120,13 @@ def sampled_models(params: Params) -> list[str]:
     return [model for model in params.run.models if selection.choose_engine(params, model) != "import"]
 
 
+def _advised_stop(params: Params, k: int) -> int:
+    """The fewest hits after which a problem may stop: enough for its category, and to prove a mass above epsilon as
+    surely as all k samples would."""
+    epsilon = params.epsilon(k)
+    return max(min_hits_above(epsilon, k), min(hits_to_prove(epsilon, k, params.categorize.confidence), k))
+
+
 def estimate_costs(
     params: Params, model: str, dataset: str, given: CostAssumptions, measured_speed: float | None
 ) -> Iterator[Cost]:
@@ -133,9 +140,8 @@ def estimate_costs(
         speed = measured_speed / selection.build_engine_spec(params, model).plan.workers
     mean_bytes = on_disk.mean_bytes or (mean_tokens and mean_tokens * BYTES_PER_TOKEN)
     k, stop = params.k(model, dataset), params.sample.stop_after
-    if not stop:  # the fewest hits after which a problem may stop at the chosen epsilon, for any pair
-        pair_ks = [params.pair_k(pair, dataset) for pair in params.run.pairs]
-        stop = max(min_hits_above(params.epsilon(pair_k), pair_k) for pair_k in pair_ks)
+    if not stop:
+        stop = max(_advised_stop(params, params.pair_k(pair, dataset)) for pair in params.run.pairs)
     adaptive = None
     if hits is not None:
         counts = list(zip(on_disk.samples, hits, strict=True))

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from leash.statistics import extrapolation
 from leash.statistics.array_types import FloatArray, IntArray
 from leash.statistics.bootstrap_weights import AnalysisSettings, bootstrap_interval
 from leash.statistics.categories import (
@@ -29,6 +28,8 @@ from leash.statistics.categories import (
 from leash.statistics.clusters import describe_clusters
 from leash.statistics.counts import Counts
 from leash.statistics.decision import correct_for_several
+from leash.statistics.extrapolation import MassDistribution, fit_mass_distribution, pass_at_k_intervals
+from leash.statistics.identified import identified_categories, identified_pass_at_k
 from leash.statistics.joint_masses import deconvolve
 from leash.statistics.luck import luck_p_values
 from leash.statistics.net_change import net_change_tests
@@ -39,6 +40,7 @@ from leash.statistics.ratios import RATIO_NAMES
 from leash.statistics.rounding import round_digits
 from leash.statistics.sharpening_test import fit_tilt
 from leash.statistics.support import detectable_mass, hits_above
+from leash.statistics.sure_support import call_both, count_sure, posterior_counts
 from leash.statistics.testing import benjamini_hochberg
 
 EPSILON_GRID = (0.0, *(digit * 10.0**power for power in range(-4, 0) for digit in (1, 2, 5)), 0.75, 0.9, 1.0)
@@ -59,6 +61,7 @@ def analyze_counts(counts: Counts, settings: AnalysisSettings, tested: Mapping[s
     group = ProblemGroup(counts, settings)
     if tested is None:
         tested = categorize_problems(counts, settings.confidence).count_tested(np.ones(len(counts), dtype=bool))
+    fits = {role: fit_mass_distribution(model.n, model.c) for role, model in group.models.items()}
     categories = category_counts(group, "chosen")
     more_than_k = bool(has_more_than_k(counts).any())
     shares, cluster = classify_counts(counts), group.weights.cluster
@@ -75,6 +78,9 @@ def analyze_counts(counts: Counts, settings: AnalysisSettings, tested: Mapping[s
         **{name: group.values["chosen"][name] for name in RATIO_NAMES},
         "any_hit": {"categories": category_counts(group, "any"), **group.values["any"]},
         "tested": dict(tested),
+        "sure": count_sure(call_both(counts, settings.confidence)),
+        "posterior": posterior_counts(counts, fits, shares.known),
+        "identified": identified_categories(counts, settings.confidence),
         **net_change_tests(shares, settings.margin, cluster),
         "noise": luck_p_values(counts),
         "noise_floor": estimate_noise_floor(group),
@@ -87,7 +93,7 @@ def analyze_counts(counts: Counts, settings: AnalysisSettings, tested: Mapping[s
         "by_epsilon": categories_by_epsilon(group),
         **deconvolve(counts, settings, group.weights, distinct_epsilons(int(counts.k.max()))),
         "tilt": summarize_tilt(group),
-        "extrapolation": extrapolate_pass_at_k(group),
+        "extrapolation": extrapolate_pass_at_k(group, fits),
     }
     result = dict(to_jsonable(analysis))
     test = result["test"]
@@ -203,26 +209,41 @@ def _problem_keys(counts: Counts) -> list[JsonDict]:
     return [{"dataset": dataset, "problem_id": problem} for dataset, problem in rows]
 
 
-def extrapolate_pass_at_k(group: ProblemGroup) -> JsonDict | None:
-    """pass@k beyond k for each model, with its check. None if the first samples are unknown, or if k is below 8: the
-    check fits the first eighth of the samples, which is then empty."""
-    counts, most = group.counts, int(group.counts.k.max())
-    if any(n is None or not n.any() for n in (counts.n_base_first, counts.n_rlvr_first)):
+def extrapolate_pass_at_k(group: ProblemGroup, fits: Mapping[str, MassDistribution]) -> JsonDict | None:
+    """pass@k beyond k for each model: by the fitted masses if their check holds, and the range over all masses that fit
+    the counts. None if k is below 8: the check fits the first eighth of the samples, which is then empty."""
+    counts, settings = group.counts, group.settings
+    most = int(counts.k.max())
+    if most < 8:
         return None
+    ks = (2 * most, 4 * most, 8 * most)
     extrapolated: JsonDict = {}
     for role, model in group.models.items():
-        n_first, c_first = (getattr(counts, f"{name}_{role}_first") for name in ("n", "c"))
-        predicted = float(extrapolation.fit_mass_distribution(n_first, c_first).pass_at(counts.k).mean())
-        seen = support_probability(model, counts.k, np.zeros(len(counts)))
-        observed = group.estimate(seen.mean(), group.weights.problems @ seen / group.weights.problems.sum(axis=1))
-        holds = bool(observed["low"] <= predicted <= observed["high"])
-        masses = extrapolation.fit_mass_distribution(model.n, model.c)
+        check = check_extrapolation(group, role)
+        holds = check is not None and check["holds"]
         extrapolated[role] = {
-            "check": {"at": value_or_range(counts.k), "predicted": predicted, "observed": observed, "holds": holds},
-            "masses": dataclasses.asdict(masses) if holds else None,
-            "pass_at_k": {k: float(masses.pass_at(k)) for k in (2 * most, 4 * most, 8 * most)} if holds else None,
+            "check": check,
+            "masses": dataclasses.asdict(fits[role]) if holds else None,
+            "pass_at_k": pass_at_k_intervals(fits[role], model.n, model.c, ks, group.weights, settings.confidence)
+            if holds
+            else None,
+            "identified": identified_pass_at_k(model, counts.k, ks, settings.confidence) or None,
         }
     return extrapolated
+
+
+def check_extrapolation(group: ProblemGroup, role: str) -> JsonDict | None:
+    """Do the masses fitted to the first eighth of the samples predict pass@k of all of them? None if the first samples
+    are unknown."""
+    counts = group.counts
+    n, c = (getattr(counts, f"{name}_{role}_first") for name in ("n", "c"))
+    if n is None or not n.any():
+        return None
+    predicted = float(fit_mass_distribution(n, c).pass_at(counts.k).mean())
+    seen = support_probability(group.models[role], counts.k, np.zeros(len(counts)))
+    observed = group.estimate(seen.mean(), group.weights.problems @ seen / group.weights.problems.sum(axis=1))
+    holds = bool(observed["low"] <= predicted <= observed["high"])
+    return {"at": value_or_range(counts.k), "predicted": predicted, "observed": observed, "holds": holds}
 
 
 def to_jsonable(value: Any) -> Any:

@@ -19,7 +19,7 @@ import numpy as np
 from leash.statistics.array_types import BoolArray, FloatArray, IntArray, ObjectArray, is_none
 from leash.statistics.change_tests import change_p_values
 from leash.statistics.counts import ROLES, Counts
-from leash.statistics.intervals import curtailed_interval
+from leash.statistics.intervals import curtailed_interval, one_sided_bounds
 from leash.statistics.pass_at_k import SampleCounts, hit_probability
 from leash.statistics.support import hits_above
 from leash.statistics.testing import benjamini_hochberg
@@ -136,8 +136,7 @@ def categorize_problems(counts: Counts, confidence: float, family: ObjectArray |
     # Every problem with a category is in the family, but only those that look changed can be called (Focused BH).
     q_values = benjamini_hochberg(p_values, np.full(len(counts), "", dtype=object) if family is None else family)
     bounds = {role: curtailed_interval(m.n, m.c, m.ended == "hit", confidence) for role, m in models.items()}
-    # Each end of an interval at 90% is a bound at 95%.
-    one_sided = [curtailed_interval(m.n, m.c, m.ended == "hit", 2 * confidence - 1) for m in models.values()]
+    one_sided = [one_sided_bounds(m.n, m.c, m.ended == "hit", confidence) for m in models.values()]
     return ProblemCategories(
         category=category_letters(counts),
         tested=tested_categories(looks, q_values, one_sided, counts.epsilon, 1 - confidence),

@@ -43,6 +43,8 @@ select
     mass_rlvr,
     null as low_rlvr,
     null as high_rlvr,
+    null as support_base,
+    null as support_rlvr,
     null as tested_category,
     null as p_value,
     null as q_value,

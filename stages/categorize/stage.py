@@ -34,6 +34,7 @@ from leash.statistics.array_types import FloatArray, IntArray
 from leash.statistics.categories import categorize_problems, classify_masses
 from leash.statistics.counts import ROLES, Counts
 from leash.statistics.rounding import round_column
+from leash.statistics.sure_support import call_both
 from stages.categorize import cross_pair, ever_reached, group_analysis
 
 SQL_DIR = Path(__file__).parent
@@ -91,7 +92,8 @@ def support_by_unit(connection: duckdb.DuckDBPyConnection, params: Params, unit:
 
 
 def add_categories(counts: pa.Table, confidence: float) -> pa.Table:
-    """The counts with masses, their exact intervals, categories, tests, and a mark on hits that guessing explains."""
+    """The counts with masses, their exact intervals, calls of support, categories, tests, and a mark on hits that
+    guessing explains."""
     columns: dict[str, Any] = {}
     arrays = Counts.from_table(counts)
     # The tests of one pair are one family; see categorize_problems.
@@ -106,7 +108,9 @@ def add_categories(counts: pa.Table, confidence: float) -> pa.Table:
     columns |= {"p_value": categories.p_values, "q_value": categories.q_values}
     for name, values in columns.items():
         counts = counts.append_column(name, pa.array(values, from_pandas=True))
-    for name, letters in (("category", categories.category), ("tested_category", categories.tested)):
+    words = {"category": categories.category, "tested_category": categories.tested}
+    words |= {f"support_{role}": calls for role, calls in call_both(arrays, confidence).items()}
+    for name, letters in words.items():
         counts = counts.append_column(name, pa.array(letters, tables.STRING))
     return counts
 

@@ -1,6 +1,6 @@
 """How often is what Leash states wrong? Simulated pairs with known masses, through the functions of leash.statistics.
 
-    python tests/benchmarks/calibration.py [--trials 500]
+    python tests/benchmarks/calibration.py [--trials 500] [--only clusters]
 
 1. Null pairs: both models have the same masses. How often does a pair reach more or fewer problems, are its gains or
    losses more than noise, and does one of four checkpoints of a base reach more or fewer?
@@ -16,11 +16,13 @@
    exactly the margin, cluster by cluster.
 9. Deconvolved P, E, S and O: the error of the counted and of the deconvolved numbers, by the true masses of the
    population, and the coverage of the intervals.
+10. Support at epsilon = auto: how often a three-valued call is wrong, for all k samples and for a stop at the seventh
+   hit; and among the problems that are open, how many the posterior expects above epsilon, and how many are.
+11. Beyond the samples: the coverage of the fitted interval of pass@8k, also where the fitted model is wrong (no goal),
+   and of the identified range, which needs no model.
 
 Every rate has a goal, which is met if the rate is within three Monte Carlo standard errors of it. A row that misses its
 goal ends with MISSED. `verify_short_path` checks that the functions called here give what `analyze_counts` gives.
-
-Not covered: extrapolation.
 """
 
 from __future__ import annotations
@@ -50,6 +52,8 @@ from leash.statistics.categories import (
 )
 from leash.statistics.counts import ROLES, Counts
 from leash.statistics.decision import correct_for_several, is_beyond_noise
+from leash.statistics.extrapolation import fit_mass_distribution, pass_at_k_intervals
+from leash.statistics.identified import identified_pass_at_k
 from leash.statistics.joint_masses import deconvolve
 from leash.statistics.luck import luck_p_values
 from leash.statistics.net_change import net_change_tests
@@ -57,7 +61,8 @@ from leash.statistics.pass_at_k import pass_at_k_columns
 from leash.statistics.problem_group import ProblemGroup, describe_categories, difference_interval
 from leash.statistics.ratios import compute_ratios
 from leash.statistics.seeds import stream
-from leash.statistics.support import detectable_mass, min_hits_above
+from leash.statistics.support import detectable_mass, hits_to_prove, min_hits_above
+from leash.statistics.sure_support import call_support
 from leash.statistics.testing import benjamini_hochberg, fisher_p_values, mcnemar_p_value
 
 SETTINGS = AnalysisSettings()
@@ -176,9 +181,11 @@ def is_changed(analysis: dict[str, Any]) -> bool:
 
 @dataclass
 class Goals:
-    """Which goals were met. `null_rates` are the rates of a stated change where nothing changed."""
+    """Which goals were met. `null_rates` are the rates of a stated change where nothing changed, `null_rates_before`
+    those of the rule before."""
 
     null_rates: list[float] = field(default_factory=list)
+    null_rates_before: list[float] = field(default_factory=list)
     missed: list[str] = field(default_factory=list)
 
     def check(self, name: str, values: Sequence[float] | FloatArray, low: float, high: float) -> str:
@@ -263,11 +270,9 @@ def reaches_other_number(counts: Counts) -> bool:
     return mcnemar_p_value(gained, lost) < ALPHA
 
 
-def measure_unequal_samples(trials: int, goals: Goals) -> float:
-    """Returns the largest null rate of the rule before."""
+def measure_unequal_samples(trials: int, goals: Goals) -> None:
     header = f"{'same masses, unequal samples':<58}{'more/fewer':>11}{'before':>9}{'gains':>8}{'losses':>8}"
     print(f"\n{header}  goals 5%, -, 2.5%, 2.5%; {trials} trials")
-    before_rates = []
     designs = [((1024, 64), 64, problems) for problems in SIZES] + [((128, 128), 16, 120)]
     for n, k, problems in designs:
         for name, mixture in MIXTURES.items():
@@ -285,8 +290,7 @@ def measure_unequal_samples(trials: int, goals: Goals) -> float:
             mark += goals.check(f"{row}, losses beyond noise", losses, 0, ALPHA / 2)
             rates = f"{changed.mean():>11.1%}{before.mean():>9.1%}{gains.mean():>8.1%}{losses.mean():>8.1%}"
             print(f"{row:<58}{rates}{mark}", flush=True)
-            before_rates.append(float(before.mean()))
-    return max(before_rates)
+            goals.null_rates_before.append(float(before.mean()))
 
 
 def draw_sharpened(rng: np.random.Generator, problems: int, k: int) -> tuple[tuple[FloatArray, FloatArray], BoolArray]:
@@ -644,30 +648,106 @@ def measure_deconvolved(trials: int, goals: Goals) -> None:
                     )
 
 
+def measure_support_calls(trials: int, goals: Goals) -> None:
+    problems = 300
+    header = f"{'wrong':>8}{'wrong, stopped':>16}{'open':>8}{'samples':>9}{'expected above':>16}{'above':>9}"
+    print(f"\n{f'calls of support, {problems} problems, ε = auto':<44}{header}  goals 5%, the same, -, -, equal")
+    for name in ("AIME-like", "MATH-like", "embedded-like"):
+        for k in (64, 1024):
+            rng, epsilon = stream("calibration", "calls", name, k), detectable_mass(k, CONFIDENCE)
+            stop, at = hits_to_prove(epsilon, k, CONFIDENCE), np.full(problems, epsilon)
+            wrong, wrong_stopped, undecided, drawn, expected, true = (np.zeros(trials) for _ in range(6))
+            for trial in range(trials):
+                masses = MIXTURES[name](rng, problems, k)
+                fixed = draw_pair(rng, (masses, masses), (k, k)).samples("base")
+                stopped = draw_stopped_pair(rng, (masses, masses), k, stop).samples("base")
+                calls, above = call_support(fixed, at, CONFIDENCE), masses > epsilon
+                wrong[trial] = np.mean(((calls == "above") & ~above) | ((calls == "below") & above))
+                early = call_support(stopped, at, CONFIDENCE)
+                wrong_stopped[trial] = np.mean(((early == "above") & ~above) | ((early == "below") & above))
+                is_open = calls == "open"
+                chance = fit_mass_distribution(fixed.n, fixed.c).prob_above(fixed.n, fixed.c, epsilon)
+                undecided[trial], drawn[trial] = is_open.mean(), stopped.n.mean()
+                expected[trial], true[trial] = chance[is_open].sum(), above[is_open].sum()
+            row = f"{name}, k = {k}"
+            mark = goals.check(f"{row}, wrong calls", wrong, 0, ALPHA)
+            mark += goals.check(f"{row}, wrong calls after a stop", wrong_stopped, 0, ALPHA)
+            # In problems: within a tenth of the open ones, up to Monte Carlo error.
+            slack = 0.1 * float(undecided.mean()) * problems
+            mark += goals.check(f"{row}, expected less true", expected - true, -slack, slack)
+            print(
+                f"{row:<44}{wrong.mean():>8.2%}{wrong_stopped.mean():>16.2%}{undecided.mean():>8.1%}{drawn.mean():>9.0f}"
+                f"{expected.sum():>16.0f}{true.sum():>9.0f}{mark}",
+                flush=True,
+            )
+
+
+def draw_logit_normal(rng: np.random.Generator, size: int, k: int) -> FloatArray:
+    """Masses with a tail of small ones that a zero-inflated beta distribution takes for zeros."""
+    return np.asarray(1 / (1 + np.exp(-rng.normal(-4, 2.5, size))))
+
+
+def measure_extrapolation(trials: int, goals: Goals) -> None:
+    k, at = 64, 512
+    header = f"{'fitted':>9}{'width':>8}{'possible':>10}{'width':>8}"
+    print(f"\n{f'coverage of pass@{at} from {k} samples':<44}{header}  goals 90% (-), 95%; {trials} trials")
+    mixtures = {name: MIXTURES[name] for name in ("AIME-like", "MATH-like", "embedded-like")}
+    mixtures["logit-normal"] = draw_logit_normal
+    for name, mixture in mixtures.items():
+        population = mixture(stream("calibration", "beyond", name), POPULATION, k)
+        truth = float((1 - (1 - population) ** at).mean())
+        for problems in (30, 120):
+            rng = stream("calibration", "extrapolation", name, problems)
+            covered, possible, width, range_width = (np.zeros(trials) for _ in range(4))
+            for trial in range(trials):
+                masses = mixture(rng, problems, k)
+                samples = draw_pair(rng, (masses, masses), (k, k)).samples("base")
+                fitted = fit_mass_distribution(samples.n, samples.c)
+                weights = problem_weights(problems)
+                found = pass_at_k_intervals(fitted, samples.n, samples.c, [at], weights, CONFIDENCE)[at]
+                covered[trial], width[trial] = found["low"] <= truth <= found["high"], found["high"] - found["low"]
+                ends = identified_pass_at_k(samples, samples.n, [at], CONFIDENCE)[at]
+                possible[trial], range_width[trial] = ends["low"] <= truth <= ends["high"], ends["high"] - ends["low"]
+            row = f"{name}, {problems} problems"
+            mark = goals.check(f"{row}, possible range", possible, CONFIDENCE, 1)
+            if name != "logit-normal":
+                mark += goals.check(f"{row}, fitted interval", covered, 0.9, 1)
+            print(
+                f"{row:<44}{covered.mean():>9.1%}{width.mean():>8.3f}{possible.mean():>10.1%}{range_width.mean():>8.3f}"
+                f"{mark}",
+                flush=True,
+            )
+
+
 def main() -> None:
+    # The parts, each with its number of trials as a multiple of --trials.
+    parts: dict[str, tuple[Callable[[int, Goals], None], float]] = {
+        "null": (measure_null_pairs, 1),
+        "unequal": (measure_unequal_samples, 1),
+        "sharpened": (measure_sharpened, 1),
+        "crossings": (measure_crossings, 1),
+        "coverage": (measure_coverage, 3),
+        "band": (measure_band, 1),
+        "power": (measure_power, 1),
+        "equivalence": (measure_equivalence, 2),
+        "clusters": (measure_clusters, 2),
+        "deconvolved": (measure_deconvolved, 0.1),
+        "calls": (measure_support_calls, 0.2),
+        "extrapolation": (measure_extrapolation, 0.5),
+    }
     parser = argparse.ArgumentParser()
     parser.add_argument("--trials", type=int, default=500)
-    parser.add_argument("--only-clusters", action="store_true")
+    parser.add_argument("--only", choices=parts, action="append", help="this part, instead of all")
     arguments = parser.parse_args()
-    trials = arguments.trials
     goals, start = Goals(), time.perf_counter()
     verify_short_path()
-    measure_clusters(2 * trials, goals)
-    if arguments.only_clusters:
-        return
-    measure_null_pairs(trials, goals)
-    before = measure_unequal_samples(trials, goals)
-    measure_sharpened(trials, goals)
-    measure_crossings(trials, goals)
-    measure_coverage(3 * trials, goals)
-    measure_band(trials, goals)
-    measure_power(trials, goals)
-    measure_equivalence(2 * trials, goals)
-    measure_deconvolved(trials // 10, goals)
+    for name in arguments.only or parts:
+        measure, times = parts[name]
+        measure(max(int(times * arguments.trials), 1), goals)
     print(f"\n{len(goals.missed)} goals missed, {time.perf_counter() - start:.0f} s")
     for missed in goals.missed:
         print(f"    {missed}")
-    worst = max(goals.null_rates)
+    worst, before = (max(rates, default=float("nan")) for rates in (goals.null_rates, goals.null_rates_before))
     goal = "a change where there is none: at most 0.05; every goal above"
     tell(
         "worst rate of a false more/fewer",

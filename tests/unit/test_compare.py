@@ -366,14 +366,20 @@ def test_extrapolation_comes_with_its_check_or_not_at_all() -> None:
     for role in ("base", "rlvr"):
         columns |= {f"n_{role}": [n] * size, f"c_{role}": first + rest, f"ended_{role}": ["k"] * size}
     plain = Counts.from_table(pa.table({**columns, "epsilon": [0.0] * size}))
-    assert analyze_counts(plain, AnalysisSettings(resamples=50))["extrapolation"] is None
+    unchecked = analyze_counts(plain, AnalysisSettings(resamples=50))["extrapolation"]["base"]
+    assert unchecked["check"] is unchecked["pass_at_k"] is None
     for role in ("base", "rlvr"):
         columns |= {f"n_{role}_first": [n // 8] * size, f"c_{role}_first": first}
     whole = Counts.from_table(pa.table({**columns, "epsilon": [0.0] * size}))
     found = analyze_counts(whole, AnalysisSettings(resamples=50))["extrapolation"]["base"]
     assert found["check"]["holds"]
     assert found["check"]["predicted"] == pytest.approx((1 - (1 - p) ** n).mean(), abs=0.03)
-    assert found["pass_at_k"][8 * n] == pytest.approx((1 - (1 - p) ** (8 * n)).mean(), abs=0.03)
+    truth = (1 - (1 - p) ** (8 * n)).mean()
+    assert found["pass_at_k"][8 * n]["value"] == pytest.approx(truth, abs=0.03)
+    assert found["pass_at_k"][8 * n]["low"] < truth < found["pass_at_k"][8 * n]["high"]
+    assert found["identified"] == unchecked["identified"]
+    possible = found["identified"][8 * n]
+    assert possible["low"] < found["pass_at_k"][8 * n]["low"] < found["pass_at_k"][8 * n]["high"] < possible["high"]
 
 
 def test_the_same_categories_as_the_stage() -> None:

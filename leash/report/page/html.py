@@ -58,13 +58,14 @@ SECTIONS = (
         "Two runs of the same model differ, too. Each ratio comes with its interval over problems and its noise floor: "
         "the value you would see if you compared the base with itself, at half of its samples.",
         ("categories", "mass_map"),
-        ("by_domain", "by_dataset", "levels", "deconvolved", "pass_at_k"),
+        ("by_domain", "by_dataset", "levels", "certainty", "deconvolved", "pass_at_k"),
     ),
     Section(
         "choices",
         "Does it hang on ε, or on k?",
         "The same samples at every ε and every smaller k.",
         ("categories_by_epsilon", "categories_by_k", "support_map", "pass_at_k_examples"),
+        ("extrapolation",),
     ),
     Section(
         "verdicts",
@@ -214,8 +215,12 @@ def _section_sentences(params: Params, results: Results, section: str, pair: str
                 *narrative.uncertainty_sentences(analysis),
                 narrative.band_sentence(analysis),
                 narrative.deconvolved_sentence(analysis),
+                narrative.certainty_sentence(analysis),
             ]
             return [f"{pair}: {sentence}" for sentence in sentences if sentence]
+        case "choices":
+            sentence = narrative.extrapolation_sentence(analysis, *params.models_of(pair))
+            return [f"{pair}: {sentence}"] if sentence else []
         case "sharpening":
             sentences = [narrative.sharpening_sentence(analysis), *narrative.named_problem_sentences(analysis)]
             return [f"{pair}: {sentence}" for sentence in sentences]
