@@ -85,7 +85,8 @@ SUPPORT_SCHEMA = _schema(
     _required(INT32, "n_base_first", "c_base_first", "n_rlvr_first", "c_rlvr_first"),
     _optional(FLOAT64, "guess_base", "guess_rlvr"),  # probability that another problem's answer is correct here
     _optional(BOOL, "lucky_base", "lucky_rlvr"),  # no more hits than guessing gives; null: no hits
-    _optional(STRING, "level", "cluster"),  # as in the problems table
+    # as in the problems table; cluster is null if `categorize.clusters` is none
+    _optional(STRING, "level", "cluster"),
 )
 # One row per distinct correct completion that this model, or the other model of one of its pairs, wrote.
 MASS_SCHEMA = _schema(

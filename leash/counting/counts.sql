@@ -71,7 +71,7 @@ select
     cast(coalesce(rlvr.n_first, 0) as bigint) as n_rlvr_first,
     cast(coalesce(rlvr.c_first, 0) as bigint) as c_rlvr_first,
     problems.level,
-    problems.cluster
+    if($clusters = 'auto', problems.cluster, null) as cluster
 from plan
 inner join problems using (dataset)
 left join endings as base

@@ -65,5 +65,9 @@ def create_counts_table(connection: duckdb.DuckDBPyConnection, params: Params, p
     """Make the table `counts` of a plan in a connection that has the tallies."""
     connection.register("plan", plan)
     stop_after = params.sample.stop_after
-    rule = {"stop_after": stop_after, "floor": None if stop_after is None else params.sample.floor}
+    rule = {
+        "stop_after": stop_after,
+        "floor": None if stop_after is None else params.sample.floor,
+        "clusters": params.categorize.clusters,
+    }
     database.materialize_query(connection, "counts", SQL_DIR / "counts.sql", rule)

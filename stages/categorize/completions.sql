@@ -59,7 +59,7 @@ select
     null as lucky_base,
     null as lucky_rlvr,
     problems.level,
-    problems.cluster
+    null as cluster
 from masses
 left join problems using (dataset, problem_id)
 order by pair, dataset, problem_id, completion

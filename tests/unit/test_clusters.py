@@ -36,8 +36,11 @@ from leash.statistics.paired import paired_t
 from leash.statistics.problem_group import describe_categories
 from leash.statistics.seeds import stream
 from leash.statistics.testing import mcnemar_p_value
+from stages.categorize import stage as categorize
 from stages.cli import main
 from stages.fetch import stage as fetch
+from tests.conftest import small, write_params
+from tests.unit.test_categorize import MAKE, given
 from tests.unit.test_compare import compared, counts, written
 from tests.unit.test_fetch import own, params  # noqa: F401 (a fixture)
 
@@ -259,3 +262,25 @@ def test_the_table_by_level_counts_what_the_support_table_has() -> None:
         assert row["problems"] == len(of_level)
         if row["NSCR"] is not None:
             assert row["NSCR_low"] <= row["NSCR"] <= row["NSCR_high"]
+
+
+@pytest.mark.parametrize("choice", ["auto", "none"])
+def test_compare_on_a_support_table_says_what_the_report_says(
+    choice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table has the clusters that the run used: with `none` it has none, though the problems table does."""
+    monkeypatch.chdir(tmp_path)
+    names = [f"p{place:02d}" for place in range(16)]
+    given({"base": dict.fromkeys(names, "Aaaa"), "rlvr": dict(zip(names, ["Aaaa", "aaaa"] * 8, strict=True))})
+    path = tables.problems_path("make")
+    rows = [
+        {**row, "cluster": f"c{place // 4}"}
+        for place, row in enumerate(tables.read(path, tables.PROBLEMS_SCHEMA, "").to_pylist())
+    ]
+    tables.write(path, tables.table_from_rows(rows, tables.PROBLEMS_SCHEMA), tables.PROBLEMS_SCHEMA)
+    run = write_params(tmp_path, small(**{**MAKE, "sample": {"k": 4}, "categorize": {"clusters": choice}}))
+    categorize.run(run)
+    analysis = json.loads(tables.analysis_path("rlvr").read_text())["all"]
+    found = compared(tables.support_path("rlvr", "problem"))
+    assert analysis["test"]["name"] == found["test"]["name"] == ("sign flip" if choice == "auto" else "McNemar")
+    assert (found["decision"], found["clusters"]) == (analysis["decision"], analysis["clusters"])
