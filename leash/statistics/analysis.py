@@ -51,11 +51,14 @@ COPIED_AGGREGATES = (
 )
 
 
-def analyze_counts(counts: Counts, settings: AnalysisSettings, tested: Mapping[str, int] | None = None) -> JsonDict:
+def analyze_counts(
+    counts: Counts, settings: AnalysisSettings, tested: Mapping[str, int] | None = None, *, deconvolved: bool = True
+) -> JsonDict:
     """The analysis of these problems, by the documented keys.
 
     `tested` counts the tested categories of a part of a pair's problems, whose tests are corrected together with those
-    of the rest (see categorize_problems). By default these problems are the whole pair.
+    of the rest (see categorize_problems). By default these problems are the whole pair. Without `deconvolved`, the keys
+    `deconvolved` and `mass_map`, which take the longest, are None.
     """
     counts = with_k_and_epsilon(counts, settings)
     group = ProblemGroup(counts, settings)
@@ -91,7 +94,11 @@ def analyze_counts(counts: Counts, settings: AnalysisSettings, tested: Mapping[s
         # The paper's plain hit rate of the first k samples: unknown if there are more, since counts hide their order.
         "first_k": None if more_than_k else {"k": value_or_range(counts.k), **group.values["first"]},
         "by_epsilon": categories_by_epsilon(group),
-        **deconvolve(counts, settings, group.weights, distinct_epsilons(int(counts.k.max()))),
+        **(
+            deconvolve(counts, settings, group.weights, distinct_epsilons(int(counts.k.max())))
+            if deconvolved
+            else {"deconvolved": None, "mass_map": None}
+        ),
         "tilt": summarize_tilt(group),
         "extrapolation": extrapolate_pass_at_k(group, fits),
     }

@@ -48,7 +48,7 @@ def write_cross_pair_tables(params: Params, support: pa.Table, analyses: Analyse
                 continue
             analysis = analyses[pair][group]
             if analysis["k"] != k:
-                analysis = analyze_counts(counts.where(mask), settings)
+                analysis = analyze_counts(counts.where(mask), settings, deconvolved=False)
             curves = {f"{role}_pass@{at}": analysis["pass_at_k"][role][at] for at in (1, k) for role in ROLES}
             values = {**estimate_columns(curves), **analysis["categories"], **ratio_floor_columns(analysis)}
             trajectory.append({**about, "dataset": group, "problems": analysis["problems"], **values})
@@ -57,7 +57,8 @@ def write_cross_pair_tables(params: Params, support: pa.Table, analyses: Analyse
 
     paired: list[dict[str, Any]] = []
     for name, (first, second) in pairs_to_compare(params).items():
-        analysis = analyze_counts(Counts.from_table(support.filter(pc.equal(support["pair"], name))), settings)
+        counts = Counts.from_table(support.filter(pc.equal(support["pair"], name)))
+        analysis = analyze_counts(counts, settings, deconvolved=False)
         # The first model takes the role of the base: P, E, S, O are both, only the second, only the first, neither.
         categories = zip(("both", "second_only", "first_only", "neither"), analysis["categories"].values(), strict=True)
         differences = {"pass@1_difference": analysis["difference"][1], "pass@k_difference": analysis["difference"][k]}

@@ -69,7 +69,9 @@ def analyze_groups(
     for name, mask in group_masks(rows).items():
         if mask.any():
             of_group = rows.filter(pa.array(mask))
-            from_counts = analyze_counts(counts.where(mask), settings, categories.count_tested(mask))
+            from_counts = analyze_counts(
+                counts.where(mask), settings, categories.count_tested(mask), deconvolved=name == "all"
+            )
             beyond = analyze_beyond_counts(of_group, settings, models, majorities)
             analyses[name] = {**from_counts, **to_jsonable(beyond)}
     return analyses
