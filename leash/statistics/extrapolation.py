@@ -85,7 +85,8 @@ def pass_at_k_intervals(
     corners = weights.quarters.reshape(-1, 2, 2).sum(axis=2)
     drawn = np.hstack([weights.problems, corners])[:MAX_REFITS]
     # The weight of a distinct count is that of all problems that have it.
-    summed = drawn @ np.eye(counts.shape[1])[place]
+    order = np.argsort(place, kind="stable")
+    summed = np.add.reduceat(drawn[:, order], np.searchsorted(place[order], np.arange(counts.shape[1])), axis=1)
     refits = refit(fitted.parameters, counts, summed)
     found = {}
     for k in ks:

@@ -154,7 +154,7 @@ def test_maj_at_k_equals_enumeration(times: list[int], right: list[int], blank: 
             votes = [draw.count(i) for i in range(len(times))]
             best = [i for i, n in enumerate(votes) if n == max(votes) > 0]
             wins.append(sum(right[i] for i in best) / len(best) if best else 0.0)
-        found = majority.maj_at_k(np.array(times), correct, blank, k, 20_000, np.random.default_rng(k))
+        [found] = majority.maj_at_k(np.array(times), correct, blank, [k], 20_000, np.random.default_rng(k))
         margin = 1e-12 if k in (1, len(labels)) else 5 * np.std(wins) / np.sqrt(20_000) + 1e-12
         assert found == pytest.approx(np.mean(wins), abs=margin)
 
@@ -163,11 +163,12 @@ def test_maj_at_k_leaves_out_only_answers_that_cannot_win() -> None:
     """At k = 512 of 4096 most of these answers are no contenders: the same as counting every one of them."""
     times = np.array([700, 650, 600, *[50] * 20, *[1] * 1146])
     correct = np.arange(len(times)) == 1
-    assert majority.count_contenders(times / times.sum(), 512) == 3
-    few = majority.maj_at_k(times, correct, 0, 512, 20_000, np.random.default_rng(1))
+    distances = majority.distances_to_first(times / times.sum())
+    assert (512 * distances < majority.NEGLIGIBLE_NEG_LOG_PROB).sum() == 3
+    [few] = majority.maj_at_k(times, correct, 0, [512], 20_000, np.random.default_rng(1))
     votes = np.random.default_rng(2).multivariate_hypergeometric(times, 512, size=20_000, method="count")
     assert few == pytest.approx(majority.correct_win_probability(votes, correct).mean(), abs=0.02)
-    assert math.isnan(majority.maj_at_k(times, correct, 0, 5000, 10, np.random.default_rng(1)))
+    assert math.isnan(majority.maj_at_k(times, correct, 0, [5000], 10, np.random.default_rng(1))[0])
 
 
 def test_maj_at_k_is_null_where_a_problem_stopped_early(project: Params) -> None:
