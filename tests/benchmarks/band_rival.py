@@ -6,11 +6,11 @@
 
 Reads base.jsonl and rl.jsonl there: 1,060 problems, 128 samples of each model. By turns, in one process:
   theirs  `passk_inference.compare_files`: both curves, a simultaneous band at k = 1 to 128, the first-loss set
-  band    ours: `difference_band`, which is the same
-  ours    the whole of `leash compare`: every key of docs/compare.md
+  ours    the same: the files, `difference_band`, the first-loss set
+  whole   all that `leash compare` computes: every key of docs/compare.md
 Goals: the first-loss sets agree up to Monte Carlo error (each is computed with several seeds: the ends of ours are
 within two of the range of theirs), the bands differ by at most 0.002 at every k, and ours takes at most the time of
-theirs.
+theirs. The whole has no goal.
 """
 
 from __future__ import annotations
@@ -65,8 +65,7 @@ def main() -> None:
     import passk_inference
 
     folder = Path(sys.argv[1])
-    counts = read_pair(folder)
-    times: dict[str, list[float]] = {"theirs": [], "band": [], "ours": []}
+    times: dict[str, list[float]] = {"theirs": [], "ours": [], "whole": []}
     their_sets, our_sets, distances = [], [], []
     for seed in SEEDS:
         settings = AnalysisSettings(seed=seed)
@@ -74,16 +73,17 @@ def main() -> None:
         theirs = passk_inference.compare_files(str(folder / "base.jsonl"), str(folder / "rl.jsonl"), seed=seed)
         times["theirs"].append(time.perf_counter() - start)
         start = time.perf_counter()
+        counts = read_pair(folder)
         band = difference_band(counts.samples("base"), counts.samples("rlvr"), counts.k, settings)
-        times["band"].append(time.perf_counter() - start)
+        our_sets.append(band.first(-1))
+        times["ours"].append(time.perf_counter() - start)
         start = time.perf_counter()
         analysis = analyze_counts(read_pair(folder), settings)
-        times["ours"].append(time.perf_counter() - start)
+        times["whole"].append(time.perf_counter() - start)
+        assert tuple(analysis["first_loss"]) == our_sets[-1]
         their_sets.append(tuple(theirs["first_loss_interval"]))
-        our_sets.append(tuple(analysis["first_loss"]))
-        distances.append(
-            max(np.abs(theirs[end] - mine).max() for end, mine in (("lower", band.low), ("upper", band.high)))
-        )
+        ends = (("lower", band.low), ("upper", band.high))
+        distances.append(max(np.abs(theirs[end] - mine).max() for end, mine in ends))
     print(f"first loss, published {PUBLISHED}; theirs by seed {their_sets}; ours {our_sets}")
     print(f"largest distance of the bands' ends at any k: {max(distances):.4f}")
     seconds = {name: statistics.median(found) for name, found in times.items()}
