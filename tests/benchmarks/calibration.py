@@ -39,7 +39,7 @@ from typing import Any, cast
 import numpy as np
 from result import tell
 
-from leash.statistics.analysis import analyze_counts
+from leash.statistics.analysis import analyze_counts, to_jsonable
 from leash.statistics.array_types import BoolArray, FloatArray, IntArray, ObjectArray
 from leash.statistics.band import band_ks, difference_band
 from leash.statistics.bootstrap_weights import AnalysisSettings, BootstrapWeights
@@ -217,14 +217,15 @@ def verify_short_path() -> None:
         full, quick = analyze_counts(counts, SETTINGS), analyze_quickly(counts, cluster_size=size)
         assert full["decision"] == quick["decision"], (full["decision"], quick["decision"])
         for group in ("test", "equivalence", "noise"):
-            assert full[group] == quick[group], (full[group], quick[group])
+            # What is written has nine digits.
+            assert to_jsonable(full[group]) == to_jsonable(quick[group]), (full[group], quick[group])
         shown = describe_categories(classify_counts(counts), problem_weights(len(counts), size), CONFIDENCE)
         intervals = [(full[name], shown[name]) for name in ("SRR", "NDR", "NSCR")]
         ks = [k for k in (1, 8, 32, 64) if k <= min(counts.n_base[0], counts.n_rlvr[0])]
         ends = [dict(zip(("low", "high"), both, strict=True)) for both in difference_intervals(counts, ks, size)]
         intervals += [(full["difference"][k], found) for k, found in zip(ks, ends, strict=True)]
         for expected, found in intervals:
-            assert np.allclose([expected["low"], expected["high"]], [found["low"], found["high"]], atol=1e-9)
+            assert np.allclose([expected["low"], expected["high"]], [found["low"], found["high"]], atol=1e-8)
         tested = categorize_problems(counts, CONFIDENCE).count_tested(np.ones(len(counts), dtype=bool))
         assert full["tested"] == tested
         decisions.add(full["decision"])
