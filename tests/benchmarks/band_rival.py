@@ -75,7 +75,7 @@ def main() -> None:
         start = time.perf_counter()
         counts = read_pair(folder)
         band = difference_band(counts.samples("base"), counts.samples("rlvr"), counts.k, settings)
-        our_sets.append(band.first(-1))
+        our_sets.append(band.first(-1) or (0, 0))
         times["ours"].append(time.perf_counter() - start)
         start = time.perf_counter()
         analysis = analyze_counts(read_pair(folder), settings)

@@ -32,8 +32,8 @@ def samples(n: int, hits: np.ndarray) -> SampleCounts:
 
 
 def band(low: list[float], high: list[float], ks: list[int] | None = None) -> DifferenceBand:
-    ends = np.array(low), np.array(high)
-    return DifferenceBand(np.array(ks or range(1, len(low) + 1)), sum(ends) / 2, *ends)
+    least, most = np.array(low), np.array(high)
+    return DifferenceBand(np.array(ks or range(1, len(low) + 1)), (least + most) / 2, least, most)
 
 
 def test_the_grid_has_every_small_k_and_neighbours_within_three_percent() -> None:
@@ -88,7 +88,7 @@ def test_one_k_gives_the_paired_t_interval() -> None:
 
 def test_independent_columns_need_the_quantile_of_their_maximum() -> None:
     """Ten orthogonal columns: the largest of ten independent normal errors."""
-    residuals = np.kron(np.eye(10), np.ones((50, 1)))
+    residuals = np.repeat(np.eye(10), 50, axis=0)
     tail = (1 - 0.95 ** (1 / 10)) / 2
     expected = stats.norm.isf(tail) * stats.t.isf(0.025, 500) / stats.norm.isf(0.025)
     assert critical_value(residuals, 500, SETTINGS) == pytest.approx(expected, rel=0.03)
@@ -152,8 +152,8 @@ def test_a_real_loss_is_covered_at_all_k_at_once(problems: int) -> None:
     truth = np.array([((1 - base) ** k - (1 - rlvr) ** k).mean() for k in ks])
     covered, trials = 0, 300
     for _ in range(trials):
-        pair = [samples(64, rng.binomial(64, masses)) for masses in draw(problems)]
-        found = difference_band(*pair, np.full(problems, 64), SETTINGS)
+        mine, theirs = (samples(64, rng.binomial(64, masses)) for masses in draw(problems))
+        found = difference_band(mine, theirs, np.full(problems, 64), SETTINGS)
         covered += bool(((found.low <= truth) & (truth <= found.high)).all())
     assert covered / trials > 0.90
 
