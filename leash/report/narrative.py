@@ -265,8 +265,9 @@ def uncertainty_sentences(analysis: Analysis) -> list[str]:
     if ranges:
         test, several = analysis["test"], analysis["corrected_for"]
         corrected = f", corrected for {several} comparisons" if several > 1 else ""
+        units = "clusters" if analysis["clusters"] else "problems"
         sentences.append(
-            f"Intervals over problems: {', '.join(ranges)}. {test['name']} test of E against S: "
+            f"Intervals over {units}: {', '.join(ranges)}. {test['name']} test of E against S: "
             f"p = {format_value(test['p_adjusted'])}{corrected}."
         )
     floor = analysis["noise_floor"]
@@ -358,11 +359,15 @@ def crossing_sentence(analysis: Analysis) -> str:
     crossing = analysis["crossing"]
     if len(analysis["difference"]) < 2:
         return ""
+    if not analysis["band"]:
+        return ""
     if crossing["value"] is None:
         return "The pass@k curves don't cross within these samples."
     # A bound of null lies beyond the largest k.
     high = "beyond these samples" if crossing["high"] is None else f"{crossing['high']:,}"
     model = "The base" if crossing["by"] == "base" else "The second model"
+    if crossing["low"] == 1 and crossing["high"] is None:
+        return f"{model} seems to overtake at k* = {crossing['value']:,.0f}, but the band shows neither of them ahead."
     return f"{model} overtakes at k* = {crossing['value']:,.0f} ({crossing['low']:,} to {high})."
 
 
@@ -375,7 +380,7 @@ def band_sentence(analysis: Analysis) -> str:
     losses = _join_ranges(ks, [ends["high"] < 0 for ends in band])
     shown = [f"{name} at k = {ranges}" for name, ranges in (("a gain", gains), ("a loss", losses)) if ranges]
     what = " and ".join(shown) or f"neither a gain nor a loss at any k up to {ks[-1]:,}"
-    return f"Over all k together, pass@k shows {what} ({analysis['confidence']:.0%} band)."
+    return f"Over all k together, pass@k shows {what} ({analysis['confidence'] * 100:g}% band)."
 
 
 def _join_ranges(ks: Sequence[int], chosen: Sequence[bool]) -> str:
@@ -407,16 +412,18 @@ def extrapolation_sentence(analysis: Analysis, base: str, trained: str) -> str:
     told = []
     for role, model in (("base", base), ("rlvr", trained)):
         found = (analysis["extrapolation"] or {}).get(role) or {}
-        if not found.get("identified"):
+        fitted, possible = (found.get(name) or {} for name in ("pass_at_k", "identified"))
+        if not fitted and not possible:
             continue
-        k = max(found["identified"], key=int)
-        possible = found["identified"][k]
-        fitted = "no fitted value"
-        if found["pass_at_k"]:
-            estimate = {end: format_value(value) for end, value in found["pass_at_k"][k].items()}
-            fitted = f"{estimate['value']} ({estimate['low']} to {estimate['high']}) by the fitted masses"
-        between = f"{format_value(possible['low'])} to {format_value(possible['high'])}"
-        told.append(f"{model} {fitted}, and without a model anything from {between}")
+        k = max(fitted or possible, key=int)
+        value = "no fitted value"
+        if fitted:
+            estimate = {end: format_value(number) for end, number in fitted[k].items()}
+            value = f"{estimate['value']} ({estimate['low']} to {estimate['high']}) by the fitted masses"
+        if possible:
+            between = f"{format_value(possible[k]['low'])} to {format_value(possible[k]['high'])}"
+            value += f", and without a model anything from {between}"
+        told.append(f"{model} {value}")
     if not told:
         return ""
     return (
@@ -466,7 +473,11 @@ def ever_reached_sentence(row: Row) -> str:
     if row["ever_reached"] is None:
         return f"What the {row['training']} training of {row['base']} ever reached is unknown: samples are missing."
     many = row["base_at_total_k"]
-    by_base = "has too few samples to compare" if many is None else f"reaches {format_count(many)}"
+    by_base = (
+        "can't be compared: it has too few samples, or ε is above 0"
+        if many is None
+        else f"reaches {format_count(many)}"
+    )
     return (
         f"At least one of the {row['checkpoints']} checkpoints of the {row['training']} training reached "
         f"{row['ever_reached']:,} of {pluralize(row['problems'], 'problem')} ({row['k']:,} samples each): the last one "

@@ -83,7 +83,8 @@ def analyze_counts(
         "tested": dict(tested),
         "sure": count_sure(call_both(counts, settings.confidence)),
         "posterior": posterior_counts(counts, fits, shares.known),
-        "identified": identified_categories(counts, settings.confidence),
+        # The bounds behind the possible ranges take problems for independent.
+        "identified": identified_categories(counts, settings.confidence) if cluster is None else None,
         **net_change_tests(shares, settings.margin, cluster),
         "noise": luck_p_values(counts),
         "noise_floor": estimate_noise_floor(group),
@@ -228,13 +229,15 @@ def extrapolate_pass_at_k(group: ProblemGroup, fits: Mapping[str, MassDistributi
     for role, model in group.models.items():
         check = check_extrapolation(group, role)
         holds = check is not None and check["holds"]
+        independent = group.weights.cluster is None
+        possible = identified_pass_at_k(model, counts.k, ks, settings.confidence) if independent else None
         extrapolated[role] = {
             "check": check,
             "masses": dataclasses.asdict(fits[role]) if holds else None,
             "pass_at_k": pass_at_k_intervals(fits[role], model.n, model.c, ks, group.weights, settings.confidence)
             if holds
             else None,
-            "identified": identified_pass_at_k(model, counts.k, ks, settings.confidence) or None,
+            "identified": possible or None,
         }
     return extrapolated
 
@@ -248,7 +251,8 @@ def check_extrapolation(group: ProblemGroup, role: str) -> JsonDict | None:
         return None
     predicted = float(fit_mass_distribution(n, c).pass_at(counts.k).mean())
     seen = support_probability(group.models[role], counts.k, np.zeros(len(counts)))
-    observed = group.estimate(seen.mean(), group.weights.problems @ seen / group.weights.problems.sum(axis=1))
+    solved = group.weights.quarters[:, :2].sum(axis=1)
+    observed = group.estimate(seen.mean(), (group.weights.problems @ seen + solved) / group.weights.size)
     holds = bool(observed["low"] <= predicted <= observed["high"])
     return {"at": value_or_range(counts.k), "predicted": predicted, "observed": observed, "holds": holds}
 

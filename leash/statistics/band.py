@@ -66,7 +66,9 @@ class DifferenceBand:
 
     def first(self, sign: int) -> tuple[int, int | None] | None:
         """The confidence set of the first k at which the difference has this sign (-1: a loss). Its end is None if no k
-        is proven to have it. None if every k is proven not to have it."""
+        is proven to have it. None if every k is proven not to have it. Without any k nothing is known: (1, None)."""
+        if not len(self.ks):
+            return 1, None
         possible = self.low < 0 if sign < 0 else self.high > 0
         proven = self.high < 0 if sign < 0 else self.low > 0
         if not possible.any():
@@ -74,12 +76,13 @@ class DifferenceBand:
         return self._next_after(int(possible.argmax()) - 1), int(self.ks[proven.argmax()]) if proven.any() else None
 
     def crossing(self, sign: int) -> tuple[int, int | None]:
-        """The confidence set of the k from which the difference has this sign, having had the other before."""
+        """The confidence set of the k from which on the difference has this sign, after the last k at which it has the
+        other. Its end is None unless this sign is proven at all k from some k on."""
         opposite = self.low > 0 if sign < 0 else self.high < 0
-        proven = self.high < 0 if sign < 0 else self.low > 0
-        last = int(np.flatnonzero(opposite)[-1]) if opposite.any() else -1
-        after = np.flatnonzero(proven & (np.arange(len(self.ks)) > last))
-        return self._next_after(last), int(self.ks[after[0]]) if len(after) else None
+        unproven = ~(self.high < 0 if sign < 0 else self.low > 0)
+        last, open_until = (int(np.flatnonzero(x)[-1]) if x.any() else -1 for x in (opposite, unproven))
+        settled = open_until + 1
+        return self._next_after(last), int(self.ks[settled]) if settled < len(self.ks) else None
 
     def by_k(self) -> Mapping[int, dict[str, float]]:
         ends = zip(self.ks.tolist(), self.low.tolist(), self.high.tolist(), strict=True)

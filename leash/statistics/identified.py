@@ -36,6 +36,7 @@ Event = tuple[int, int]
 
 GRID_POINTS = 160
 JOINT_GRID_POINTS = 14
+NEAR_EPSILON = 2.0 ** np.array([-2, -1.5, -1, -0.5, 0.5, 1, 1.5, 2])
 CUT_TAILS = (0.02, 0.98)
 # More hits than these tell nothing about the small masses that matter beyond the samples.
 MAX_EVENT_HITS = 32
@@ -64,7 +65,7 @@ def identified_pass_at_k(samples: SampleCounts, k: IntArray, ks: Sequence[int], 
 
 def identified_categories(counts: Counts, confidence: float) -> dict[str, Range] | None:
     """The range of the share of problems whose true masses are in P, E, S and O. None if the problems differ in k or
-    epsilon, if they have no samples, or if no mass exceeds epsilon."""
+    epsilon, if they have no samples, if no mass exceeds epsilon, or if no distribution on the grid fits."""
     if len(set(counts.epsilon.tolist())) > 1 or len(set(counts.k.tolist())) > 1 or counts.epsilon[0] >= 1:
         return None
     k, epsilon = int(counts.k[0]), float(counts.epsilon[0])
@@ -107,6 +108,9 @@ def split_grid(k: int, epsilon: float) -> tuple[FloatArray, BoolArray]:
     above it."""
     least = min(1e-2 / k, epsilon / 4) if epsilon else 1e-2 / k
     inner = special.expit(np.linspace(np.log(least), 5.0, JOINT_GRID_POINTS))
+    if epsilon:
+        # Masses near epsilon decide on which side of it a problem can be.
+        inner = np.concatenate([inner, epsilon * NEAR_EPSILON[epsilon * NEAR_EPSILON < 1]])
     masses = np.concatenate([[0.0, epsilon, epsilon], inner[inner != epsilon], [1.0]])
     above = masses > epsilon
     above[2] = True

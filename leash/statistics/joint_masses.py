@@ -20,7 +20,7 @@ which shows cells, is the mean over all resamples.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from scipy import special
 
 from leash.statistics.array_types import FloatArray, IntArray, is_none
 from leash.statistics.bootstrap_weights import AnalysisSettings, BootstrapWeights, bootstrap_interval
+from leash.statistics.categories import classify_counts
 from leash.statistics.counts import ROLES, Counts
 from leash.statistics.ratios import compute_ratios
 from leash.statistics.support import detectable_mass
@@ -140,7 +141,7 @@ def em_step(likelihood: JointLikelihood, weights: FloatArray) -> tuple[FloatArra
 
 def fit_joint(likelihood: JointLikelihood, max_gap: float = MAX_LIKELIHOOD_GAP) -> JointFit:
     """The nonparametric maximum likelihood fit of each column of repeats, by EM from equal weights, until its
-    log-likelihood is provably within `max_gap` of the maximum."""
+    log-likelihood is provably within `max_gap` of the maximum, or for MAX_EM_STEPS."""
     weights = likelihood.uniform()
     size = likelihood.repeats.sum(axis=0)
     for _ in range(MAX_EM_STEPS):
@@ -194,6 +195,9 @@ def deconvolve(
     unknown: JsonDict = dict.fromkeys((*"PESO", "NSCR"))
     if not sampled.any():
         return {"deconvolved": [{"epsilon": x, **unknown} for x in epsilons], "mass_map": None}
+    shares = classify_counts(counts).columns
+    # With clusters the pseudo-problems weigh as much as in the other intervals.
+    weights = replace(weights, categories=weights.category_weights(shares[:, 1] - shares[:, 2]))
     counts, drawn = counts.where(sampled), weights.problems[:, sampled]
     reach = samples_behind(counts)
     least = detectable_mass(reach, settings.confidence)

@@ -63,6 +63,7 @@ def _paired_t_over_clusters(differences: FloatArray, cluster: IntArray, at_least
     number of problems and, if problems of a cluster change together, as many times the largest difference."""
     sums, sizes = cluster_sums(differences, cluster), np.bincount(cluster)
     clusters, size = len(sizes), len(cluster) / len(sizes)
+    assert differences.ndim == 1, "the design effect is that of one column"
     most = float(np.abs(differences).max(initial=at_least))
     largest = most * design_effect(differences, cluster, most)
     total = len(cluster) + size

@@ -76,7 +76,10 @@ def luck_of_sampling(grid: MassGrid, k: int, hits: int = 1) -> LuckOfSampling:
 
 
 def decision_power(luck: LuckOfSampling, net: float, problems: int, alpha: float) -> float:
-    """The probability that so many problems show a net loss of `net`, a share of the problems, at a level of alpha."""
+    """The probability that so many problems show a net loss of `net`, a share of the problems, at a level of alpha. It
+    is 0 if nothing is reached, since then nothing can be lost."""
+    if not luck.reach:
+        return 0.0
     unchanged = 1 - net / luck.reach
     gained = max(unchanged, 0.0) * luck.flips
     lost = net + gained

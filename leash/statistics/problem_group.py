@@ -6,6 +6,7 @@ ProblemGroup(counts, AnalysisSettings()).values["pass_at_k"]["base"][64]
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -185,7 +186,9 @@ def compute_aggregates(sums: FloatArray, size: FloatArray, group: ProblemGroup) 
     layout, ks = group.layout, group.spec.budgets
     share = {name: sums[..., place] / size[..., None] for name, place in layout.pair.items()}
     curves = {role: dict(zip(ks, np.moveaxis(share[f"pass_{role}"], -1, 0), strict=True)) for role in ROLES}
-    expected = np.moveaxis(share["expected"].reshape(*sums.shape[:-1], len(ks), 4), -2, 0) * len(group.counts)
+    expected = np.moveaxis(sums[..., layout.pair["expected"]].reshape(*sums.shape[:-1], len(ks), 4), -2, 0)
+    # The pseudo-problems of a resample weigh something, too: P, E, S and O are shares of all problems and of these.
+    expected = expected / expected.sum(axis=-1, keepdims=True) * len(group.counts)
 
     def g_pass(role: str) -> dict[int, dict[float, FloatArray]]:
         apart = share[f"stable_{role}"].reshape(*sums.shape[:-1], len(G_PASS_KS), len(G_PASS_TAUS))
@@ -227,7 +230,7 @@ def difference_interval(group: ProblemGroup, k: int) -> tuple[float, float]:
     if not np.isin(differences, (-1, 0, 1)).all():
         typical = float(np.sqrt(max((base**2).mean(), (rlvr**2).mean())))
         low, high = paired_t(differences, group.weights.cluster, typical).interval(confidence)
-        return float(low), float(high)
+        return max(float(low), -1.0), min(float(high), 1.0)
     if len(differences) >= MIN_TANGO_PROBLEMS and group.weights.cluster is None:
         gained, lost = int((differences > 0).sum()), int((differences < 0).sum())
         return tango_interval(gained, lost, len(differences), confidence)
@@ -261,6 +264,11 @@ def estimate_crossing(group: ProblemGroup, values: JsonDict, draws: JsonDict) ->
     trained_overtakes = bool(np.isfinite(crossing(values, "base", "rlvr")))
     ahead, behind = ("base", "rlvr") if trained_overtakes else ("rlvr", "base")
     value = float(crossing(values, ahead, behind))
-    low, high = group.band.crossing(1 if trained_overtakes else -1) if np.isfinite(value) else (None, None)
+    low: int | None = None
+    high: int | None = None
+    if np.isfinite(value):
+        low, high = group.band.crossing(1 if trained_overtakes else -1)
+        # The value is interpolated between powers of two, the band is not.
+        low, high = min(low, math.floor(value)), None if high is None else max(high, math.ceil(value))
     share = float(np.isfinite(crossing(draws, ahead, behind)).mean())
     return {"value": value, "low": low, "high": high, "by": behind, "share": share}

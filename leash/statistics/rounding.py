@@ -2,7 +2,8 @@
 
 Kinds of processors compute exponentials, logarithms and sums of products with other last digits. Written in full, the
 same analysis would have other bytes on another machine, and DVC would take it for another result. Nine digits are far
-fewer than any computation here gets right and more than anyone reads. Only what is written is rounded.
+fewer than any computation here gets right and more than anyone reads. Values are rounded where they leave the
+statistics; decisions are then made on the rounded ones, so that they follow from what is written.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from numpy.typing import ArrayLike
 from leash.statistics.array_types import FloatArray
 
 DIGITS = 9
-# Up to here powers of ten are exact, so that multiplying and dividing by them gives what writing the digits would give.
+# Up to here powers of ten are exact, so that multiplying and dividing by them gives what writing the digits would give,
+# but for exact ties, of which either neighbour is taken.
 EXACT_POWERS = 10.0 ** np.arange(23)
 
 

@@ -2,7 +2,8 @@
 
 A union of m models with k samples each has m k samples, and more samples reach more problems even if nothing changed.
 So it is compared in two ways with the base: with the base's reach in m k samples, and as the expected union of k // m
-samples of each model with the base's reach in as many. The models are sampled independently.
+samples of each model with the base's reach in as many. The models are sampled independently. Both comparisons are fair
+at epsilon = 0 only: above it, the base must exceed epsilon in all samples together, a model of the union in its own.
 """
 
 from __future__ import annotations

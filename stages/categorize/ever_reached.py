@@ -56,6 +56,10 @@ def training_rows(params: Params, training: list[str], support: pa.Table, bases:
             "ever_at_share_k": union_of_shares(models[:number], k, epsilon),
             "base_at_shares": reach_probability(base_samples, base_k, max(number * (k // number), 1), epsilon),
         }
+        # Above epsilon = 0 one model with all samples must exceed a share that any of several may exceed in a few of
+        # them: the union would win even if nothing changed.
+        for name in ("base_at_total_k", "ever_at_share_k", "base_at_shares"):
+            columns[name] = np.where(epsilon > 0, np.nan, columns[name])
         for group, mask in masks.items():
             if mask.any():
                 sums = {name: _sum_known(values, mask) for name, values in columns.items()}

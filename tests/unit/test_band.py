@@ -172,3 +172,22 @@ def test_an_analysis_has_the_band_and_its_sets() -> None:
     assert 1 < low <= analysis["crossing"]["value"] <= high < 256
     assert [analysis["crossing"]["low"], analysis["crossing"]["high"]] == [low, high]
     assert all(analysis["band"][k]["low"] <= analysis["difference"][k]["value"] for k in (1, 2, 64, 256))
+
+
+def test_the_crossing_is_the_last_one_and_its_set_holds_it() -> None:
+    """The curves cross at 5 and again at 1,000: what is shown between does not bound the last crossing."""
+    groups = ((300, 300, 700), (400, 40, 3), (300, 0, 6), (400, 1, 0))
+    base, rlvr = (np.repeat([group[which] for group in groups], [group[0] for group in groups]) for which in (1, 2))
+    size = len(base)
+    ended, n = np.full(size, "k", dtype=object), np.full(size, 1024)
+    names = np.array([str(i) for i in range(size)], dtype=object)
+    counts = Counts(np.full(size, "d", dtype=object), names, n, base, n, rlvr, ended, ended, n, np.zeros(size))
+    crossing = analyze_counts(counts, dataclasses.replace(SETTINGS, resamples=50), deconvolved=False)["crossing"]
+    assert crossing["low"] <= crossing["value"]
+    assert crossing["high"] is None or crossing["high"] >= crossing["value"]
+
+
+def test_an_empty_band_knows_nothing() -> None:
+    nothing = band([], [])
+    assert nothing.first(-1) == nothing.first(1) == (1, None)
+    assert nothing.crossing(-1) == (1, None)

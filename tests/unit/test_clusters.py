@@ -284,3 +284,25 @@ def test_compare_on_a_support_table_says_what_the_report_says(
     found = compared(tables.support_path("rlvr", "problem"))
     assert analysis["test"]["name"] == found["test"]["name"] == ("sign flip" if choice == "auto" else "McNemar")
     assert (found["decision"], found["clusters"]) == (analysis["decision"], analysis["clusters"])
+
+
+def test_possible_ranges_are_left_out_and_the_deconvolved_interval_grows() -> None:
+    """Ten clusters of twelve, nothing changed: the ranges would take 120 problems for independent."""
+    rng = stream("test", "clusters", "masses")
+    hits = rng.binomial(64, np.repeat(rng.beta(1, 2, 10), 12))
+    cluster = np.arange(120) // 12
+    alone, together = (
+        analyze_counts(
+            dataclasses.replace(make_counts((hits, hits), cluster=which), epsilon=np.full(120, 0.1)), SETTINGS
+        )
+        for which in (None, cluster)
+    )
+    assert alone["identified"] is not None
+    assert together["identified"] is None
+    assert alone["extrapolation"]["base"]["identified"]
+    assert together["extrapolation"]["base"]["identified"] is None
+    widths = []
+    for analysis in (alone, together):
+        [row] = [row for row in analysis["deconvolved"] if row["epsilon"] == 0.1]
+        widths.append(row["NSCR"]["high"] - row["NSCR"]["low"])
+    assert widths[1] > 2 * widths[0]

@@ -18,8 +18,9 @@ from scipy import optimize, stats
 
 from leash.statistics import categories, extrapolation, testing
 from leash.statistics.aggregate_columns import G_PASS_TAUS, g_pass_at_k
+from leash.statistics.analysis import analyze_counts
 from leash.statistics.array_types import FloatArray, IntArray
-from leash.statistics.bootstrap_weights import bootstrap_interval, draw_weights
+from leash.statistics.bootstrap_weights import AnalysisSettings, bootstrap_interval, draw_weights
 from leash.statistics.categories import classify_support, support_probability
 from leash.statistics.change_tests import change_p_values
 from leash.statistics.counts import Counts
@@ -562,3 +563,19 @@ def test_the_smallest_change_is_the_first_that_mcnemar_calls_one() -> None:
     assert smallest(0, 5, 5) is None  # five losses of five have p = 0.0625
     assert smallest(0, 0, 6) == 1
     assert smallest(0, 0, 8, alpha=0.05 / 4) == 1  # eight of eight: p = 0.008; seven would do for three comparisons
+
+
+@pytest.mark.parametrize("problems", [1, 10])
+def test_intervals_stay_within_what_is_possible(problems: int) -> None:
+    """Expected P is at most all problems, a difference of pass@k at most 1."""
+    n = np.full(problems, 16)
+    ended, names = np.full(problems, "k", dtype=object), np.array([str(i) for i in range(problems)], dtype=object)
+    hits = np.full(problems, 3), np.full(problems, 9)
+    counts = Counts(
+        np.full(problems, "d", dtype=object), names, n, hits[0], n, hits[1], ended, ended, n, np.zeros(problems)
+    )
+    analysis = analyze_counts(counts, AnalysisSettings(resamples=200), deconvolved=False)
+    for at_k in analysis["expected"].values():
+        assert sum(at_k[name]["value"] for name in "PESO") == pytest.approx(problems)
+        assert all(at_k[name]["high"] <= problems for name in "PESO")
+    assert all(-1 <= at_k["low"] <= at_k["high"] <= 1 for at_k in analysis["difference"].values())
