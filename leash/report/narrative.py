@@ -367,7 +367,7 @@ def crossing_sentence(analysis: Analysis) -> str:
     high = "beyond these samples" if crossing["high"] is None else f"{crossing['high']:,}"
     model = "The base" if crossing["by"] == "base" else "The second model"
     if crossing["low"] == 1 and crossing["high"] is None:
-        return f"{model} seems to overtake at k* = {crossing['value']:,.0f}, but the band shows neither of them ahead."
+        return f"{model} seems to overtake at k* = {crossing['value']:,.0f}, but the band does not show that it does."
     return f"{model} overtakes at k* = {crossing['value']:,.0f} ({crossing['low']:,} to {high})."
 
 
@@ -420,7 +420,7 @@ def extrapolation_sentence(analysis: Analysis, base: str, trained: str) -> str:
         if fitted:
             estimate = {end: format_value(number) for end, number in fitted[k].items()}
             value = f"{estimate['value']} ({estimate['low']} to {estimate['high']}) by the fitted masses"
-        if possible:
+        if k in possible:
             between = f"{format_value(possible[k]['low'])} to {format_value(possible[k]['high'])}"
             value += f", and without a model anything from {between}"
         told.append(f"{model} {value}")

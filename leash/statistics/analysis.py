@@ -57,8 +57,7 @@ def analyze_counts(
     """The analysis of these problems, by the documented keys.
 
     `tested` counts the tested categories of a part of a pair's problems, whose tests are corrected together with those
-    of the rest (see categorize_problems). By default these problems are the whole pair. Without `deconvolved`, the keys
-    `deconvolved` and `mass_map`, which take the longest, are None.
+    of the rest (see categorize_problems). Without `deconvolved`, that key and `mass_map`, the slowest, are None.
     """
     counts = with_k_and_epsilon(counts, settings)
     group = ProblemGroup(counts, settings)
@@ -68,6 +67,9 @@ def analyze_counts(
     categories = category_counts(group, "chosen")
     more_than_k = bool(has_more_than_k(counts).any())
     shares, cluster = classify_counts(counts), group.weights.cluster
+    distribution: JsonDict = {"deconvolved": None, "mass_map": None}
+    if deconvolved:
+        distribution = deconvolve(counts, settings, group.weights, distinct_epsilons(int(counts.k.max())))
     analysis = {
         "problems": len(counts),
         "uncategorized": int((~shares.known).sum()),
@@ -95,11 +97,7 @@ def analyze_counts(
         # The paper's plain hit rate of the first k samples: unknown if there are more, since counts hide their order.
         "first_k": None if more_than_k else {"k": value_or_range(counts.k), **group.values["first"]},
         "by_epsilon": categories_by_epsilon(group),
-        **(
-            deconvolve(counts, settings, group.weights, distinct_epsilons(int(counts.k.max())))
-            if deconvolved
-            else {"deconvolved": None, "mass_map": None}
-        ),
+        **distribution,
         "tilt": summarize_tilt(group),
         "extrapolation": extrapolate_pass_at_k(group, fits),
     }

@@ -37,7 +37,7 @@ from leash.statistics.clusters import cluster_sums
 from leash.statistics.pass_at_k import SampleCounts, pass_at_k_columns
 from leash.statistics.seeds import stream
 
-# Every k up to the first number, then so many per doubling: neighbours differ by 2% in k and hardly in pass@k.
+# Every k up to the first number, then the second per doubling: neighbours differ by 2% in k and hardly in pass@k.
 MAX_DENSE_K = 128
 KS_PER_DOUBLING = 32
 # A thousand would leave an error of 2% in the width of the band.

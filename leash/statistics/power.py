@@ -76,8 +76,8 @@ def luck_of_sampling(grid: MassGrid, k: int, hits: int = 1) -> LuckOfSampling:
 
 
 def decision_power(luck: LuckOfSampling, net: float, problems: int, alpha: float) -> float:
-    """The probability that so many problems show a net loss of `net`, a share of the problems, at a level of alpha. It
-    is 0 if nothing is reached, since then nothing can be lost."""
+    """The probability that this many problems show a net loss of `net`, a share of the problems, at a level of alpha.
+    It is 0 if nothing is reached, since then nothing can be lost."""
     if not luck.reach:
         return 0.0
     unchanged = 1 - net / luck.reach
@@ -128,7 +128,7 @@ def problems_needed(luck: LuckOfSampling, net: float, alpha: float, power: float
 
 
 def smallest_detectable(luck: LuckOfSampling, problems: int, alpha: float, power: float) -> float | None:
-    """The smallest net change that so many problems show with this power, to 1e-5. None if even the loss of all that
+    """The smallest net change that this many problems show with this power, to 1e-5. None if even the loss of all that
     k samples reach would not."""
     if problems == 0 or decision_power(luck, luck.reach, problems, alpha) < power:
         return None

@@ -140,7 +140,7 @@ def test_the_page_carries_what_categorize_computes_at_each_slider_step(
 
 @pytest.mark.usefixtures("run")
 def test_the_page_carries_no_p_value_or_decision_for_its_sliders() -> None:
-    """One of so many settings would seem to show a change in many runs without any."""
+    """One of these many settings would seem to show a change in many runs without any."""
     carried = carried_numbers()
     assert carried["intervals"].keys() == {"tuned"}
     for part in carried["intervals"]["tuned"].values():

@@ -59,11 +59,6 @@ def build_figure_specs(params: Params, results: Results) -> dict[str, FigureSpec
     comparison = results.comparison.to_pylist()
     common_k = f" = {comparison[0]['k']:,}" if comparison else ""
     confidence = f"{params.categorize.confidence:.0%}"
-    stopped = any("hit" in (row["ended_base"], row["ended_rlvr"]) for row in categorized)
-    map_caption = (
-        f"Each problem by its mass of correct completions under {base} and {rlvr}. The solid lines are at ε; on the "
-        "dotted line both masses are equal." + (EARLY_STOP_CAPTION if stopped else "")
-    )
     chosen = matching_rows(results.metrics, reading="chosen")
     groups = ["all", "all math", "all non-math", *datasets]
     return {
@@ -71,7 +66,10 @@ def build_figure_specs(params: Params, results: Results) -> dict[str, FigureSpec
             _pass_at_k_caption(pass_at_k, base, rlvr, confidence),
             lambda: curves.draw_pass_at_k(pass_at_k, analyses, panels, base, rlvr),
         ),
-        "support_map": (map_caption, lambda: support.draw_support_map(categorized, base, rlvr)),
+        "support_map": (
+            _support_map_caption(categorized, base, rlvr),
+            lambda: support.draw_support_map(categorized, base, rlvr),
+        ),
         "mass_map": (
             f"The same problems freed of sampling noise: how many have which masses under {base} and {rlvr} (darker: "
             f"more), from the counts of all of them. The legend has the numbers at ε with their {confidence} "
@@ -114,6 +112,14 @@ def build_figure_specs(params: Params, results: Results) -> dict[str, FigureSpec
             lambda: top_answers.draw_answers(categorized, results.top_answers, base, rlvr),
         ),
     }
+
+
+def _support_map_caption(categorized: Rows, base: str, rlvr: str) -> str:
+    stopped = any("hit" in (row["ended_base"], row["ended_rlvr"]) for row in categorized)
+    return (
+        f"Each problem by its mass of correct completions under {base} and {rlvr}. The solid lines are at ε; on the "
+        "dotted line both masses are equal." + (EARLY_STOP_CAPTION if stopped else "")
+    )
 
 
 def _ever_reached_caption(results: Results) -> str:
