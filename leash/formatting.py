@@ -1,6 +1,6 @@
 """Numbers, intervals, lists, truncated texts and tables, as people read them. All formatting of Leash is here.
 
-Values go in, strings come out. Sentences about results are in leash/report/narrative.py, and headings of report tables
+Values go in, strings come out. Sentences about results are in leash/report/narrative, and headings of report tables
 in leash/report/cells.py. Nothing here reads a file or imports another part of Leash, so everything may import it.
 """
 

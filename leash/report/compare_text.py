@@ -1,6 +1,6 @@
 """The text that `leash compare` prints: the verdict first, then short aligned tables, then remarks.
 
-In: the analysis of a file of counts. The sentences are those of the report (narrative.py), with the models called
+In: the analysis of a file of counts. The sentences are those of the report (narrative), with the models called
 "the base" and "the second model", since counts carry no names.
 """
 

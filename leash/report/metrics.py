@@ -1,7 +1,7 @@
 """The numbers of `reports/metrics.json` and `reports/summary.json`, pass@k with its intervals, and the headline on the
 terminal.
 
-In: Results, or the written metrics.json for the headline. The tables are in tables.py, the sentences in narrative.py.
+In: Results, or the written metrics.json for the headline. The tables are in tables.py, the sentences in narrative.
 """
 
 from __future__ import annotations

@@ -31,12 +31,12 @@ import argparse
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
+from goals import Goals
 from result import tell
 
 from leash.statistics.analysis import analyze_counts, to_jsonable
@@ -68,7 +68,6 @@ from leash.statistics.testing import benjamini_hochberg, fisher_p_values, mcnema
 SETTINGS = AnalysisSettings()
 CONFIDENCE, ALPHA = SETTINGS.confidence, 1 - SETTINGS.confidence
 SIZES = (30, 120, 500)
-STANDARD_ERRORS = 3
 CHECKPOINTS = 4
 LOW, HIGH = 0.93, 0.97
 POPULATION = 1_000_000
@@ -178,30 +177,6 @@ def analyze_quickly(counts: Counts, with_noise: bool = True, cluster_size: int =
 
 def is_changed(analysis: dict[str, Any]) -> bool:
     return analysis["decision"] in ("more", "fewer")
-
-
-@dataclass
-class Goals:
-    """Which goals were met. `null_rates` are the rates of a stated change where nothing changed, `null_rates_before`
-    those of the rule before."""
-
-    null_rates: list[float] = field(default_factory=list)
-    null_rates_before: list[float] = field(default_factory=list)
-    missed: list[str] = field(default_factory=list)
-
-    def check(self, name: str, values: Sequence[float] | FloatArray, low: float, high: float) -> str:
-        """Whether the mean of these values, one per trial, is between low and high up to Monte Carlo error: the mark of
-        a missed goal, or nothing."""
-        # One success and one failure more: without them, the error of trials that all end alike would be 0.
-        mean, error = float(np.mean(values)), float(np.std([*values, 0, 1])) / np.sqrt(len(values) + 2)
-        if low - STANDARD_ERRORS * error <= mean <= high + STANDARD_ERRORS * error:
-            return ""
-        self.missed.append(f"{name}: {mean:.1%} +- {error:.1%}")
-        return "  MISSED"
-
-    def check_null(self, name: str, values: Sequence[float] | FloatArray) -> str:
-        self.null_rates.append(float(np.mean(values)))
-        return self.check(name, values, 0, ALPHA)
 
 
 def verify_short_path() -> None:

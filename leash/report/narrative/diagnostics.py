@@ -1,0 +1,128 @@
+"""Style, entropy, the training trajectory and decisive hits: sentences on rows of the report's tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from leash.formatting import format_count, pluralize
+from leash.statistics.bootstrap_weights import Estimate
+
+Row = Mapping[str, Any]
+
+CATEGORY_PHRASES = {"S": "that only {base} solves", "O": "that neither solves", "E": "that only {rlvr} solves"}
+DIVERGENCE_PHRASES = {
+    1: "on average they diverge: tokens became less certain and answers less varied",
+    -1: "on average they diverge: tokens became more certain and answers more varied",
+}
+CORRELATION_PHRASES = {
+    1: "problem by problem the changes are positively correlated",
+    0: "problem by problem no correlation is visible",
+    -1: "problem by problem the changes are negatively correlated",
+}
+
+
+def style_sentence(row: Row, base: str, rlvr: str) -> str:
+    """A row of the table `style`: by how much log-perplexity changed beyond a change of style."""
+    category = CATEGORY_PHRASES[row["category"]].format(base=base, rlvr=rlvr)
+    changes = (row["change"], row["control"])
+    change, control = (f"{'rose' if value >= 0 else 'fell'} by {abs(value):.3f}" for value in changes)
+    sentence = (
+        f"{row['pair']}, traces of {row['source']}: log-perplexity per {row['per']} {change} on the "
+        f"{pluralize(row['problems'], 'problem')} {category} and {control} on the "
+        f"{pluralize(row['control_problems'], 'problem')} that both solve; beyond style that is "
+        f"{row['beyond_style']:+.3f}"
+    )
+    low, high = row["beyond_style_low"], row["beyond_style_high"]
+    if low is None:
+        return f"{sentence}, from too few problems to say how surely."
+    sentence += f" [{low:+.3f}, {high:+.3f}]"
+    if low > 0:
+        return f"{sentence}: these solutions have become stranger to {rlvr} than style explains."
+    if high < 0:
+        return f"{sentence}: these solutions have become more familiar to {rlvr} than style explains."
+    return f"{sentence}: no more than a change of style, as far as these problems can tell."
+
+
+def ever_reached_sentence(row: Row) -> str:
+    """A row of the table `ever_reached`: how many problems any checkpoint of a training reached, beside what the base
+    reaches with as many samples."""
+    if row["ever_reached"] is None:
+        return f"What the {row['training']} training of {row['base']} ever reached is unknown: samples are missing."
+    many = row["base_at_total_k"]
+    by_base = (
+        "can't be compared: it has too few samples, or ε is above 0"
+        if many is None
+        else f"reaches {format_count(many)}"
+    )
+    return (
+        f"At least one of the {row['checkpoints']} checkpoints of the {row['training']} training reached "
+        f"{row['ever_reached']:,} of {pluralize(row['problems'], 'problem')} ({row['k']:,} samples each): the last one "
+        f"{row['reached']:,}, only earlier ones {row['only_before']:,}. With as many samples as all of them together "
+        f"({row['total_k']:,}), {row['base']} {by_base}."
+    )
+
+
+def decoupling_sentence(row: Row) -> str:
+    """A row of the table `decoupling`: how token and answer entropy changed, and whether they changed together.
+
+    It claims a change only if the interval is on one side of 0.
+    """
+    token, answer = _estimate_from_row(row, "token_entropy"), _estimate_from_row(row, "answer_entropy_mm")
+    scope = row["pair"] if row["dataset"] == "all" else f"{row['pair']} on {row['dataset']}"
+    if 0 < row["compared"] < row["problems"]:
+        scope += f", by {row['compared']} of {row['problems']} problems"
+    if answer.value is None:
+        return f"{scope}: answer entropy is not measured, because no problem has enough samples of both models."
+    if token.value is None:
+        return f"{scope}: token entropy is not measured; answer entropy {_describe_change(answer, ' nats')}."
+    if token.sign * answer.sign == 0:
+        relation = "the data can't tell whether they move together on average"
+    elif token.sign == answer.sign:
+        relation = "on average they move together"
+    else:
+        relation = DIVERGENCE_PHRASES[token.sign]
+    return (
+        f"{scope}: token entropy {_describe_change(token, ' nats')} while answer entropy {_describe_change(answer)}: "
+        f"{relation}; {_describe_correlation(row)}."
+    )
+
+
+def _describe_change(change: Estimate, unit: str = "") -> str:
+    if change.low is None or change.high is None:
+        return f"moved by {change.value:+.3g}{unit} (of one problem, so without an interval)"
+    if change.sign == 0 and change.low == change.high:
+        return "stayed as it was"
+    if change.sign == 0:
+        return f"moved by {change.value:+.3g}{unit} [{change.low:+.3g}, {change.high:+.3g}] (perhaps not at all)"
+    low, high = sorted((abs(change.low), abs(change.high)))
+    return f"{'rose' if change.sign > 0 else 'fell'} by {abs(change.value or 0):.3g}{unit} [{low:.3g}, {high:.3g}]"
+
+
+def _describe_correlation(row: Row) -> str:
+    rank = _estimate_from_row(row, "spearman")
+    over = f"over {pluralize(row['compared'], 'problem')}"
+    if rank.value is None:
+        return f"problem by problem there is nothing to correlate ({over})"
+    if rank.low is None or rank.high is None:
+        return f"problem by problem they are too few to tell (Spearman {rank.value:.3g} {over})"
+    return f"{CORRELATION_PHRASES[rank.sign]} (Spearman {rank.value:.3g} [{rank.low:.3g}, {rank.high:.3g}] {over})"
+
+
+def _estimate_from_row(row: Row, name: str) -> Estimate:
+    return Estimate(*(row[f"{name}{end}"] for end in ("", "_low", "_high")))
+
+
+def decisive_hits_sentence(categories: int, completions: int, disagreeing: int, max_hits: int) -> str:
+    """How many categories depend on at most `max_hits` hits, and how often the second check disagrees with them."""
+    return (
+        f"{categories:,} categories depend on {max_hits} hits or fewer, {completions:,} completions in all; the second "
+        f"check disagrees with the grader on {disagreeing:,} of them."
+    )
+
+
+def decisive_hit_reason(hit: Row) -> str:
+    """Why a hit is decisive: "O without the 2 hits of rlvr"."""
+    hits, needed = hit["hits"], hit["hangs_on"]
+    which = f"{needed} of the {hits} hits" if hits > needed else f"the {hits} hits" if hits > 1 else "the only hit"
+    return f"{hit['otherwise']} without {which} of {hit['model']}"
