@@ -102,10 +102,13 @@ PERPLEXITY_SCHEMA = _schema(
     _required(STRING, "problem_id", "source"),
     _required(INT32, "trace"),  # number within problem and source
     _required(BOOL, "shuffled"),  # the trace with its sentences in another order
+    _required(BOOL, "ended"),  # its last token is the end of the text, which has no bytes
     _required(INT32, "bytes"),
     _required(STRING, "key"),
     _required(INT32, "tokens"),
     _optional(FLOAT64, "nll"),  # null: longer than the model's context window
+    _optional(pa.list_(pa.float32()), "token_nlls"),
+    _optional(pa.list_(pa.float32()), "token_entropies"),  # null: the engine was vLLM, which has none
 )
 ENTROPY_SCHEMA = _schema(
     _required(STRING, "problem_id"),

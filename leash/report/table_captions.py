@@ -112,12 +112,14 @@ TABLE_CAPTIONS: dict[str, tuple[str, str]] = {  # title, note
     "perplexity": (
         "Perplexity of solutions, by category",
         "One row per pair, source of solutions (traces) and category. A change of style moves all perplexities: "
-        "compare a change with the change on preserved problems, in the next table.",
+        "the next table has what is more than that.",
     ),
     "style": (
         "How much log-perplexity grew, and how much of that is more than a change of style",
-        "One row per pair and source of traces. The change on preserved problems is the floor: those problems did not "
-        "become harder to solve.",
+        "One row per pair, data set and source of traces. Beyond style: what is left, per token, of each token's "
+        "change after what the base's surprise and entropy predict, fitted on problems of the same data set that both models "
+        "solve about as often; beside it the same with the trace's length as a predictor, and the same minus what is "
+        "left on its shuffled sentences. A change is claimed if all three agree.",
     ),
     "entropy": (
         "Entropies, share of correct samples and response length",

@@ -1,11 +1,17 @@
--- traces: every reference trace of a problem that has a category, with its tokens and total negative log-likelihood
--- under both models of a pair, and the latter for its shuffled version, if there is one.
+-- traces: every reference trace of a problem that has a category, with its total negative log-likelihood under both
+-- models of a pair and that of each token, and the latter for its shuffled version, if there is one. nll_end is the part
+-- of the end-of-text token, which has no bytes.
 with scored as (
     select
         pairs.pair,
         support.dataset,
         support.problem_id,
+        support.cluster,
         support.category,
+        support.low_base,
+        support.high_base,
+        support.low_rlvr,
+        support.high_rlvr,
         base.source,
         base.trace,
         base.shuffled,
@@ -13,7 +19,12 @@ with scored as (
         base.tokens as tokens_base,
         rlvr.tokens as tokens_rlvr,
         base.nll as nll_base,
-        rlvr.nll as nll_rlvr
+        rlvr.nll as nll_rlvr,
+        if(base.ended, coalesce(base.token_nlls[-1], 0), 0) as nll_end_base,
+        if(rlvr.ended, coalesce(rlvr.token_nlls[-1], 0), 0) as nll_end_rlvr,
+        base.token_nlls as surprise,
+        base.token_entropies as entropy,
+        rlvr.token_nlls as surprise_rlvr
     from pairs
     inner join support using (pair)
     inner join perplexity as base
@@ -28,8 +39,9 @@ with scored as (
 
 select
     straight.* exclude (shuffled),
-    crooked.nll_base as shuffled_base,
-    crooked.nll_rlvr as shuffled_rlvr
+    crooked.surprise as shuffled_surprise,
+    crooked.entropy as shuffled_entropy,
+    crooked.surprise_rlvr as shuffled_surprise_rlvr
 from scored as straight
 left join scored as crooked
     on crooked.shuffled and crooked.pair = straight.pair and crooked.dataset = straight.dataset

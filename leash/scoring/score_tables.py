@@ -115,7 +115,7 @@ def update_score_tables(
     # Once per model: `identity` hashes the weights. Changing this text makes all users score everything again.
     weights = {job.weights: with_scoring_dtype(job.weights) for job in jobs}
     made_with = {
-        given: json.dumps([used.identity, used.dtype, asdict(spec), window, SCORE_DECIMALS])
+        given: json.dumps([used.identity, used.dtype, spec_to_dict(spec), window, SCORE_DECIMALS])
         for given, used in weights.items()
     }
     score_tables = [ScoreTable(job, schema, weights[job.weights], made_with[job.weights]) for job in jobs]
@@ -192,6 +192,11 @@ class ScoreTable:
 
     def _delete_parts(self) -> None:
         shutil.rmtree(parts_folder(self.path), ignore_errors=True)
+
+
+def spec_to_dict(spec: ScoringSpec) -> dict[str, Any]:
+    """What is stored of a specification. Values by token came later: without them, earlier scores stay valid."""
+    return {name: value for name, value in asdict(spec).items() if name != "per_token" or value}
 
 
 def parts_folder(path: Path) -> Path:

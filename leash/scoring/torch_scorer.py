@@ -165,6 +165,8 @@ def summarize_steps(
     logprobs = (steps.logprob, steps.decoding_logprob)
     sums = [np.abs(np.bincount(row, values, len(rows))).tolist() for values in logprobs]
     scores = [Score(*values) for values in zip(keys, lengths.tolist(), *sums, strict=True)]
+    if spec.per_token:
+        scores = add_token_values(scores, lengths, steps)
     if steps.entropy is None or steps.decoding_entropy is None:
         return scores
     is_fork = (steps.entropy >= spec.forking).astype(float)
@@ -176,6 +178,17 @@ def summarize_steps(
     return [
         replace(score, token_entropy=own, decoding_entropy=decoding, forks=forks, profile=profile)
         for score, own, decoding, forks, profile in measured
+    ]
+
+
+def add_token_values(scores: Sequence[Score], lengths: NDArray[np.int64], steps: StepStats) -> list[Score]:
+    """The scores with the values of each of their tokens."""
+    ends = lengths.cumsum()[:-1]
+    nlls = np.split(np.abs(steps.logprob), ends)
+    entropies = [None] * len(scores) if steps.entropy is None else np.split(steps.entropy, ends)
+    return [
+        replace(score, token_nlls=nll.tolist(), token_entropies=None if entropy is None else entropy.tolist())
+        for score, nll, entropy in zip(scores, nlls, entropies, strict=True)
     ]
 
 

@@ -49,6 +49,7 @@ class ScoringSpec:
     temperature: float = 1.0
     top_p: float = 1.0
     forking: float = 0.693
+    per_token: bool = False  # also keep each token's values
 
 
 @dataclass(frozen=True)
@@ -65,3 +66,5 @@ class Score:
     decoding_entropy: float | None = None
     forks: float | None = None
     profile: list[float | None] | None = None  # token entropy by tenths of the trace; None for a tenth without steps
+    token_nlls: list[float] | None = None  # of each token
+    token_entropies: list[float] | None = None

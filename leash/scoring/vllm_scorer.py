@@ -26,10 +26,13 @@ class PendingBatch:
 
     scores: list[Score]
     plain: bool  # the decoding distribution is the model's own
+    per_token: bool
     left: int = 0
 
-    def fill(self, index: int, nll: float) -> None:
-        self.scores[index] = replace(self.scores[index], nll=nll, decoding_nll=nll if self.plain else None)
+    def fill(self, index: int, token_nlls: list[float]) -> None:
+        nll = math.fsum(token_nlls)
+        score = replace(self.scores[index], nll=nll, decoding_nll=nll if self.plain else None)
+        self.scores[index] = replace(score, token_nlls=token_nlls) if self.per_token else score
 
 
 class VllmScorer:
@@ -52,10 +55,10 @@ class VllmScorer:
         self._sent += 1
         rows = tokenize_traces(traces, self._tokenizer)
         scores = [Score(trace.key, len(text)) for trace, (_, text) in zip(traces, rows, strict=True)]
-        batch = self._batches[ticket] = PendingBatch(scores, spec.temperature == 1 and spec.top_p == 1)
+        batch = self._batches[ticket] = PendingBatch(scores, spec.temperature == 1 and spec.top_p == 1, spec.per_token)
         for index, (prompt, text) in enumerate(rows):
             if not text:
-                batch.fill(index, 0.0)
+                batch.fill(index, [])
             elif len(prompt) + len(text) <= self.window:
                 request_id = str(self._sent)
                 tokens = self._engine.renderer.render_cmpl([{"prompt_token_ids": prompt + text}])[0]
@@ -75,7 +78,7 @@ class VllmScorer:
                     ticket, index, (prompt, text) = self._running.pop(output.request_id)
                     steps = zip(text, output.prompt_logprobs[len(prompt) :], strict=True)
                     batch = self._batches[ticket]
-                    batch.fill(index, -math.fsum(step[token].logprob for token, step in steps))
+                    batch.fill(index, [0.0 - step[token].logprob for token, step in steps])
                     batch.left -= 1
         finished = [ticket for ticket, batch in self._batches.items() if not batch.left]
         return [(ticket, self._batches.pop(ticket).scores) for ticket in finished]

@@ -1,7 +1,8 @@
 """perplexity: how likely each model finds reference solutions.
 
 In:  the reference traces (`leash/scoring/references.py` lists their sources), the models.
-Out: data/perplexity/{model}/{dataset}.parquet, the tokens and the total negative log-likelihood of every trace.
+Out: data/perplexity/{model}/{dataset}.parquet, the negative log-likelihood of every trace, in total and by token, and
+     the entropy of the model at each of its tokens.
 
 Scores do not depend on epsilon. The report computes from them, without texts and weights, perplexity by category for
 both models of every pair and each source (the paper's Table 2), and how much of its change exceeds a change of style. A
@@ -28,7 +29,7 @@ from leash.scoring.score_tables import build_job, plan_scoring_workers, update_s
 from leash.scoring.traces import ScoringSpec
 
 SQL_DIR = Path(__file__).parent
-LABEL_NAMES = ("problem_id", "source", "trace", "shuffled", "bytes")
+LABEL_NAMES = ("problem_id", "source", "trace", "shuffled", "ended", "bytes")
 
 
 def run(params: Params) -> tuple[int, list[str]]:
@@ -40,7 +41,8 @@ def run(params: Params) -> tuple[int, list[str]]:
     for model, dataset in scorable(params):
         rows = gather_references(params, connection, model, dataset, from_files.get(dataset, []))
         jobs.append(build_job(params, model, dataset, tables.perplexity_path(model, dataset), rows, LABEL_NAMES))
-    spec = ScoringSpec(params.perplexity.engine)
+    # The style control needs the base's entropies (leash/statistics/style.py), which vLLM does not have.
+    spec = ScoringSpec(params.perplexity.engine, entropies=params.perplexity.engine == "torch", per_token=True)
     workers = plan_scoring_workers(params, spec)
     scored = update_score_tables(jobs, tables.PERPLEXITY_SCHEMA, "perplexity", workers, spec, params.sample.vllm)
     sentences += write_empty_tables(params, tables.perplexity_path, tables.PERPLEXITY_SCHEMA, "perplexities")

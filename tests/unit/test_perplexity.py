@@ -18,7 +18,6 @@ from transformers import LlamaForCausalLM
 from leash import tables, weights
 from leash.params.groups import Params
 from leash.report import perplexity_tables
-from leash.report.narrative import style_sentence
 from leash.scoring import references
 from leash.scoring.references import Reference
 from leash.statistics import perplexity
@@ -33,8 +32,7 @@ TEXT = "First, halve it. Then add three! Is that all? It is."
 
 
 def traces(problem: list[int], length: list[float], base: list[float], rlvr: list[float]) -> TraceScores:
-    none = np.full(len(problem), np.nan)
-    return TraceScores(np.array(problem), np.array(length, float), np.array(base), np.array(rlvr, float), none, none)
+    return TraceScores(np.array(problem), np.array(length, float), np.array(base), np.array(rlvr, float))
 
 
 def lines(folder: Path, *rows: dict[str, Any] | str) -> None:
@@ -184,72 +182,19 @@ def test_one_problem_gives_a_value_and_no_interval() -> None:
     assert found.low is found.high is None
 
 
-def test_an_equal_shift_of_every_token_is_style() -> None:
-    rng = np.random.default_rng(0)
-    length = rng.integers(20, 200, 60).astype(float)
-    base = rng.uniform(0.3, 0.9, 60) * length
-    both = traces(list(range(60)), list(length), list(base), list(base + 0.25 * length))
-    inside, control = both.where(np.arange(60) < 20), both.where(np.arange(60) >= 20)
-    drawn = perplexity.draw_resamples(60, 400, 0.95, "test")
-    assert perplexity.log_perplexity_change(inside, drawn).value == pytest.approx(0.25)
-    for found in (
-        perplexity.change_beyond_style(inside, control, drawn),
-        perplexity.change_beyond_length(inside, control, drawn),
-    ):
-        assert found.value == pytest.approx(0, abs=1e-9)
-        assert found.low == pytest.approx(0, abs=1e-9)
-        assert found.high == pytest.approx(0, abs=1e-9)
-
-
-def test_a_change_with_length_alone_vanishes_among_traces_of_equal_length() -> None:
-    length = np.array([20.0, 40, 80, 160, 40, 80, 160, 320])
-    shift = 0.1 * np.log(length)
-    both = traces(list(range(8)), list(length), list(0.5 * length), list((0.5 + shift) * length))
-    control, inside = both.where(np.arange(8) < 4), both.where(np.arange(8) >= 4)
-    drawn = perplexity.draw_resamples(8, 100, 0.95, "test")
-    by_length = perplexity.change_beyond_length(inside, control, drawn)
-    beyond = perplexity.change_beyond_style(inside, control, drawn)
-    assert by_length.value == pytest.approx(0, abs=1e-9)
-    assert beyond.value is not None
-    assert beyond.value > 0.05
-
-
-def test_length_and_category_that_coincide_give_no_number() -> None:
-    both = traces([0, 1, 2, 3], [10, 10, 20, 20], [1, 2, 3, 4], [2, 3, 5, 6])
-    drawn = perplexity.draw_resamples(4, 20, 0.95, "test")
-    alike = both.where(np.array([True, False, True, False]))
-    assert (
-        perplexity.change_beyond_length(both.where(np.arange(4) < 2), both.where(np.arange(4) >= 2), drawn).value
-        is None
-    )
-    assert perplexity.change_beyond_length(alike, both, drawn).value is not None
-
-
-def test_a_change_that_the_shuffled_version_shares_is_not_reasoning() -> None:
-    some = traces([0, 1, 2, 3], [10, 10, 10, 10], [5, 5, 5, 5], [8, 8, 6, 6])
-    shuffled = TraceScores(some.problem, some.length, some.base, some.rlvr, some.base * 2, some.base * 2 + [3, 3, 1, 1])
-    drawn = perplexity.draw_resamples(4, 50, 0.95, "test")
-    inside, control = shuffled.where(np.arange(4) < 2), shuffled.where(np.arange(4) >= 2)
-    assert perplexity.change_beyond_style(inside, control, drawn).value == pytest.approx(0.2)
-    assert perplexity.change_beyond_order(inside, control, drawn).value == pytest.approx(0, abs=1e-12)
-    unshuffled = some.where(np.arange(4) < 2)
-    assert perplexity.change_beyond_order(unshuffled, control, drawn).value is None
-
-
 def test_intervals_cover() -> None:
-    """About 95% of 300 runs with a true difference of 0.1 contain it. Traces of one problem are similar."""
+    """About 95% of 300 runs with a true change of 0.2 contain it. Traces of one problem are similar."""
     covered = 0
     for i in range(300):
         rng = np.random.default_rng(i)
-        problem = np.repeat(np.arange(60), 3)
-        length = rng.integers(50, 150, 180).astype(float)
-        shift = 0.2 + 0.1 * (problem < 25) + np.repeat(rng.normal(0, 0.2, 60), 3) + rng.normal(0, 0.05, 180)
-        both = traces(list(problem), list(length), [0.0] * 180, list(shift * length))
-        drawn = Resamples(perplexity.draw_resamples(60, 200, 0.95, "cover", i).weights, 0.95)
-        found = perplexity.change_beyond_style(both.where(problem < 25), both.where(problem >= 25), drawn)
+        problem = np.repeat(np.arange(30), 3)
+        length = rng.integers(50, 150, 90).astype(float)
+        shift = 0.2 + np.repeat(rng.normal(0, 0.2, 30), 3) + rng.normal(0, 0.05, 90)
+        some = traces(list(problem), list(length), [0.0] * 90, list(shift * length))
+        found = perplexity.log_perplexity_change(some, perplexity.draw_resamples(30, 200, 0.95, "cover", i))
         assert found.low is not None
         assert found.high is not None
-        covered += found.low <= 0.1 <= found.high
+        covered += found.low <= 0.2 <= found.high
     assert 0.91 <= covered / 300 <= 0.98
 
 
@@ -308,13 +253,13 @@ def write_samples(params: Params) -> None:
         tables.write(place, tables.table_from_rows(verdicts, tables.VERDICTS_SCHEMA), tables.VERDICTS_SCHEMA)
 
 
-def direct(model: str, question: str, text: str) -> tuple[float, int]:
+def direct(model: str, question: str, text: str, end: bool = True) -> tuple[float, int]:
     """Negative log-likelihood and tokens by one forward pass with all logits."""
     network, tokenizer = weights.load_model(
         weights.Weights(model, str(ROOT / "models" / "embedded" / model), None, "float64")
     )
     prompt = tokenizer(question)["input_ids"]
-    tokens = [*tokenizer(text, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
+    tokens = tokenizer(text, add_special_tokens=False)["input_ids"] + [tokenizer.eos_token_id] * end
     with torch.inference_mode():
         steps = network(torch.tensor([prompt + tokens])).logits[0, len(prompt) - 1 : -1].log_softmax(-1)
     return -float(steps.gather(1, torch.tensor(tokens)[:, None]).sum()), len(tokens)
@@ -351,34 +296,18 @@ def test_models_with_other_tokenizers_are_compared_per_byte_and_long_traces_left
     [wordy] = [row for row in rows if (row["pair"], row["source"], row["dataset"]) == ("digits", "wordy", "chain")]
     assert (wordy["traces"], wordy["length"]) == (1, len(WORDY[0]))
     assert wordy["perplexity_base_low"] is None
+    problem = tables.read(tables.problems_path("chain"), tables.PROBLEMS_SCHEMA, "").to_pylist()[0]
+    without_end, _ = direct("base", problem["question"], WORDY[0], end=False)
+    assert wordy["perplexity_base"] == pytest.approx(np.exp(without_end / len(WORDY[0])), abs=1e-5)
 
 
-ROW = {
-    "pair": "rlvr",
-    "source": "r1",
-    "per": "token",
-    "category": "O",
-    "problems": 12,
-    "control_problems": 1,
-    "change": 0.3,
-    "control": -0.1,
-}
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "ending"),
-    [
-        (0.2, 0.6, "beyond style that is +0.400 [+0.200, +0.600]: these solutions have become stranger to tuned than"),
-        (-0.6, -0.2, ": these solutions have become more familiar to tuned than style explains."),
-        (-0.1, 0.9, ": no more than a change of style, as far as these problems can tell."),
-        (None, None, "beyond style that is +0.400, from too few problems to say how surely."),
-    ],
-)
-def test_the_style_sentence_follows_the_interval(low: float | None, high: float | None, ending: str) -> None:
-    row = {**ROW, "beyond_style": 0.4, "beyond_style_low": low, "beyond_style_high": high}
-    said = style_sentence(row, "base", "tuned")
-    assert said.startswith(
-        "rlvr, traces of r1: log-perplexity per token rose by 0.300 on the 12 problems that neither solves and fell by "
-        "0.100 on the 1 problem that both solve;"
-    )
-    assert ending in said
+def test_every_token_is_scored_and_the_end_is_one_of_them(measured: Params) -> None:
+    stage_module.run(measured)
+    rows = tables.read(tables.perplexity_path("base", "chain"), tables.PERPLEXITY_SCHEMA, "").to_pylist()
+    for row in rows:
+        if row["nll"] is None:
+            assert row["token_nlls"] is row["token_entropies"] is None
+            continue
+        assert len(row["token_nlls"]) == len(row["token_entropies"]) == row["tokens"]
+        assert sum(row["token_nlls"]) == pytest.approx(row["nll"], abs=1e-4)
+        assert min(row["token_entropies"]) >= 0

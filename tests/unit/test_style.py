@@ -15,6 +15,7 @@ from leash.params.groups import Params
 from leash.progress import Progress
 from leash.report import perplexity_tables
 from leash.statistics.seeds import stream
+from leash.statistics.style import MIN_EFFECT
 from stages.categorize import stage
 from stages.perplexity import stage as perplexity
 from stages.train import fit
@@ -22,7 +23,7 @@ from stages.train.model import save_model
 from tests import made
 from tests.conftest import ROOT, small, write_params
 
-STEPS = 150
+STEPS = 250
 
 
 def reworded() -> Iterator[fit.Document]:
@@ -33,10 +34,10 @@ def reworded() -> Iterator[fit.Document]:
 
 
 def forgetful() -> Iterator[fit.Document]:
-    """The base's training documents, with random numbers in all solutions of `make`."""
+    """The base's training documents, with random numbers in the solutions of `make` with more than three numbers."""
     rng = stream("test", "forgetful")
     for prompt, solution in fit.generate_noisy_documents(seed=2):
-        if prompt.startswith("make"):
+        if prompt.startswith("make") and len(prompt.split()) > 7:
             words = [str(rng.integers(1, 10)) if word.isdigit() else word for word in solution.split()]
             yield prompt, " ".join(words)
         else:
@@ -59,7 +60,7 @@ def parameters() -> Params:
         raw["models"][name] = {"path": name, "dtype": "float64"}
         raw["pairs"][name] = {"base": "base", "rlvr": name}
     raw["datasets"]["chain"] = {"family": "chain", "levels": [4, 5, 6, 7, 8], "per_level": 8}
-    raw["datasets"]["make"] = {"family": "make", "levels": [3, 4, 5], "per_level": 8}
+    raw["datasets"]["make"] = {"family": "make", "levels": [3, 4, 5], "per_level": 24}
     return write_params(Path(), raw)
 
 
@@ -82,20 +83,20 @@ def style(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], dic
 
 
 @pytest.mark.parametrize("category", ["S", "O"])
-def test_another_wording_alone_leaves_almost_no_change_beyond_style(style: Any, category: str) -> None:
+def test_another_wording_alone_claims_nothing(style: Any, category: str) -> None:
     row = style["worded", category]
-    assert row["control"] > 0.05  # the wording is less likely everywhere
-    assert row["change"] > 0.05
-    assert abs(row["beyond_style"]) < 0.06
-    assert abs(row["beyond_length"]) < 0.06
-    assert row["beyond_style_low"] < 0.01
-    assert row["beyond_style_high"] > -0.01
+    assert row["control"] > 0.03  # the wording is less likely everywhere
+    assert row["change"] > 0.03
+    assert abs(row["beyond_style"]) < MIN_EFFECT
+    assert row["claim"] == "none"
+    assert row["withheld"] in ("interval", "small")
 
 
 @pytest.mark.parametrize("category", ["S", "O"])
-@pytest.mark.parametrize("control", ["beyond_style", "beyond_length", "beyond_order"])
-def test_a_lost_capability_shows_under_every_control(style: Any, category: str, control: str) -> None:
+def test_a_lost_capability_shows_under_every_control(style: Any, category: str) -> None:
     row = style["forgetful", category]
-    assert abs(row["control"]) < 0.1
-    assert row[control] > 0.4
-    assert row[f"{control}_low"] > 0.2
+    assert row["control"] < 0.1
+    for control in ("beyond_style", "beyond_length", "beyond_order"):
+        assert row[control] > 0.3
+        assert row[f"{control}_low"] > 0.1
+    assert (row["claim"], row["withheld"]) == ("stranger", None)

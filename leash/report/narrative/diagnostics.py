@@ -7,10 +7,25 @@ from typing import Any
 
 from leash.formatting import format_count, pluralize
 from leash.statistics.bootstrap_weights import Estimate
+from leash.statistics.style import MIN_EFFECT
 
 Row = Mapping[str, Any]
 
 CATEGORY_PHRASES = {"S": "that only {base} solves", "O": "that neither solves", "E": "that only {rlvr} solves"}
+# Why the change beyond style could not be measured, or why nothing is claimed about it (leash/statistics/style.py).
+UNMEASURED_STYLE_PHRASES = {
+    "tokenizers": "the two models tokenize differently, so this can't be told from a change of style",
+    "no entropies": "vLLM gives no entropies, so this can't be told from a change of style; set `perplexity.engine` to "
+    "torch",
+    "few controls": "too few problems of the same data sets are solved about as often by both models, so this can't be "
+    "told from a change of style",
+    "few problems": "these traces can't determine what a change of style would do",
+}
+WITHHELD_STYLE_PHRASES = {
+    "few problems": "too few problems to say how surely",
+    "interval": "no more than a change of style, as far as these problems can tell",
+    "small": f"less than the {MIN_EFFECT} nats from which on anything is claimed",
+}
 DIVERGENCE_PHRASES = {
     1: "on average they diverge: tokens became less certain and answers less varied",
     -1: "on average they diverge: tokens became more certain and answers more varied",
@@ -23,25 +38,45 @@ CORRELATION_PHRASES = {
 
 
 def style_sentence(row: Row, base: str, rlvr: str) -> str:
-    """A row of the table `style`: by how much log-perplexity changed beyond a change of style."""
+    """A row of the table `style`: how much less likely solutions became, and what of that is more than style."""
     category = CATEGORY_PHRASES[row["category"]].format(base=base, rlvr=rlvr)
-    changes = (row["change"], row["control"])
-    change, control = (f"{'rose' if value >= 0 else 'fell'} by {abs(value):.3f}" for value in changes)
+    start = f"{row['pair']}, traces of {row['source']}: log-perplexity per {row['per']} {_rose_or_fell(row['change'])}"
+    asked = f"on the {pluralize(row['problems'], 'problem')} {category}"
+    if row["beyond_style"] is None:
+        return f"{start} {asked}; {UNMEASURED_STYLE_PHRASES[row['withheld']]}."
+    left_out = row["left_out"]
+    if left_out:
+        asked += f" ({left_out} more {_is_or_are(left_out)} in data sets with too few problems to compare with)"
     sentence = (
-        f"{row['pair']}, traces of {row['source']}: log-perplexity per {row['per']} {change} on the "
-        f"{pluralize(row['problems'], 'problem')} {category} and {control} on the "
-        f"{pluralize(row['control_problems'], 'problem')} that both solve; beyond style that is "
-        f"{row['beyond_style']:+.3f}"
+        f"{start} {asked} and {_rose_or_fell(row['control'])} on the "
+        f"{pluralize(row['control_problems'], 'problem')} of the same data sets that both solve about as often. Given "
+        f"how sure {base} was of each token, {_signed_interval(row, 'beyond_style')} is left"
     )
-    low, high = row["beyond_style_low"], row["beyond_style_high"]
-    if low is None:
-        return f"{sentence}, from too few problems to say how surely."
-    sentence += f" [{low:+.3f}, {high:+.3f}]"
-    if low > 0:
-        return f"{sentence}: these solutions have become stranger to {rlvr} than style explains."
-    if high < 0:
-        return f"{sentence}: these solutions have become more familiar to {rlvr} than style explains."
-    return f"{sentence}: no more than a change of style, as far as these problems can tell."
+    if row["withheld"] in ("length", "order"):
+        control = f"beyond_{row['withheld']}"
+        what = "length of the traces" if row["withheld"] == "length" else "order of their sentences"
+        return f"{sentence}, but the control for the {what} does not agree ({_signed_interval(row, control)})."
+    if row["withheld"]:
+        return f"{sentence}: {WITHHELD_STYLE_PHRASES[row['withheld']]}."
+    controls = "length and order agree" if row["beyond_order"] is not None else "length agrees, order can't be tested"
+    return (
+        f"{sentence}, more than a change of style ({controls}): these solutions have become {row['claim']} to {rlvr}. "
+        f"A new wording that moves rare tokens would look the same: to {base} these tokens had "
+        f"{row['surprise']:.2f} nats on average, those compared with {row['control_surprise']:.2f}."
+    )
+
+
+def _rose_or_fell(change: float) -> str:
+    return f"{'rose' if change >= 0 else 'fell'} by {abs(change):.3f}"
+
+
+def _is_or_are(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
+def _signed_interval(row: Row, name: str) -> str:
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    return f"{row[name]:+.3f}" + ("" if low is None else f" [{low:+.3f}, {high:+.3f}]")
 
 
 def ever_reached_sentence(row: Row) -> str:
