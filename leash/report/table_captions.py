@@ -117,9 +117,9 @@ TABLE_CAPTIONS: dict[str, tuple[str, str]] = {  # title, note
     "style": (
         "How much log-perplexity grew, and how much of that is more than a change of style",
         "One row per pair, data set and source of traces. Beyond style: what is left, per token, of each token's "
-        "change after what the base's surprise and entropy predict, fitted on problems of the same data set that both models "
-        "solve about as often; beside it the same with the trace's length as a predictor, and the same minus what is "
-        "left on its shuffled sentences. A change is claimed if all three agree.",
+        "change after what the base's surprise and entropy predict, fitted on problems of the same data set that both "
+        "models solve about as often. Beside it are the same with the trace's length as a predictor, and the same "
+        "minus what is left on its shuffled sentences. A change is claimed if all three agree.",
     ),
     "entropy": (
         "Entropies, share of correct samples and response length",

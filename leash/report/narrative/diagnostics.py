@@ -23,7 +23,7 @@ UNMEASURED_STYLE_PHRASES = {
 }
 WITHHELD_STYLE_PHRASES = {
     "few problems": "too few problems to say how surely",
-    "interval": "no more than a change of style, as far as these problems can tell",
+    "interval": "a change of style may explain all of it",
     "small": f"less than the {MIN_EFFECT} nats from which on anything is claimed",
 }
 DIVERGENCE_PHRASES = {
@@ -55,7 +55,8 @@ def style_sentence(row: Row, base: str, rlvr: str) -> str:
     if row["withheld"] in ("length", "order"):
         control = f"beyond_{row['withheld']}"
         what = "length of the traces" if row["withheld"] == "length" else "order of their sentences"
-        return f"{sentence}, but the control for the {what} does not agree ({_signed_interval(row, control)})."
+        disagrees = f"the control for the {what} does not agree ({_signed_interval(row, control)})"
+        return f"{sentence}, but {disagrees}: nothing is claimed."
     if row["withheld"]:
         return f"{sentence}: {WITHHELD_STYLE_PHRASES[row['withheld']]}."
     controls = "length and order agree" if row["beyond_order"] is not None else "length agrees, order can't be tested"
