@@ -9,8 +9,8 @@ Long completions are hardly ever written twice, and their sum bounds nothing. Th
 empty, and a sentence says so.
 
 A completion is a sequence of tokens: those that were drawn where they are stored (`token_ids`), else those that the
-text splits into. Each sequence counts once, so the sum stays a lower bound. A model may write the same text in yet other
-tokens; that mass is left out. A model with another tokenizer than the writer's scores the text as it splits it.
+text splits into. Each sequence counts once, so the sum stays a lower bound. A model may write the same text in yet
+other tokens; that mass is left out. A model with another tokenizer than the writer's scores the text as it splits it.
 """
 
 from __future__ import annotations
