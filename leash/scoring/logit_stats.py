@@ -92,6 +92,7 @@ def _nucleus_stats(
     last = ordered.where(kept, torch.inf).amin(1)
     entropy = total.log() - (masses * ordered.where(kept, 0.0)).sum(1) / total
     # The share of the tokens at the border that fit inside: 1 if there are no ties.
-    inside = (kept & (ordered == last[:, None])).sum(1) / (tempered == last[:, None]).sum(1)
-    logprob = (chosen - total.log() + inside.to(chosen.dtype).log().where(chosen == last, 0.0)).clamp(max=0)
+    fitting, tied = (kept & (ordered == last[:, None])).sum(1), (tempered == last[:, None]).sum(1)
+    share = fitting.to(chosen.dtype) / tied.to(chosen.dtype)
+    logprob = (chosen - total.log() + share.log().where(chosen == last, 0.0)).clamp(max=0)
     return logprob.where(chosen >= last, -torch.inf), entropy.clamp(min=0)

@@ -72,7 +72,12 @@ def test_another_split_of_the_same_length_is_stored() -> None:
 def random_engine() -> TorchEngine:
     """A model with random weights, which draws special tokens as often as any."""
     torch.manual_seed(seeds.seed("test", "token ids"))
-    shape = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    shape: dict[str, Any] = {
+        "hidden_size": 16,
+        "intermediate_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+    }
     config = LlamaConfig(vocab_size=len(TOKENIZER), eos_token_id=END, max_position_embeddings=64, **shape)
     network = LlamaForCausalLM(config).double().eval()
     network.lm_head.weight.data *= 20
