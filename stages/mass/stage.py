@@ -15,12 +15,13 @@ other tokens; that mass is left out. A model with another tokenizer than the wri
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from leash import database, tables
 from leash.params.groups import Params
@@ -29,8 +30,8 @@ from leash.scoring.scorable import require_completions, scorable, write_empty_ta
 from leash.scoring.score_tables import build_job, plan_scoring_workers, update_score_tables
 from leash.scoring.token_splits import describe_other_tokens, index_drawn_tokens
 from leash.scoring.traces import ScoringSpec
-from leash.token_ids import tokenizer_key
-from leash.weights import find_weights, has_weights
+from leash.token_ids import tokenize_texts, tokenizer_key
+from leash.weights import find_weights, has_weights, load_tokenizer
 
 SQL_DIR = Path(__file__).parent
 LABEL_NAMES = ("problem_id", "completion", "hits", "first")
@@ -88,13 +89,35 @@ def query_written(
     set."""
     pairs = [params.models_of(pair) for pair in params.run.pairs if coverage[pair, dataset] >= MIN_COVERAGE]
     writers = {writer for both in pairs if model in both for writer in both}
+    if not writers:
+        return []
     bound = {"dataset": dataset, "writers": sorted(writers)}
     with_ids = database.query(connection, SQL_DIR / "with_ids.sql", bound)["model"].to_pylist()
     # Only if there are ids: loading a tokenizer takes seconds.
     same = [writer for writer in with_ids if writer == model or share_tokenizer(params, model, writer)]
+    # Of the writers of all pairs: both models of a pair must choose the same spelling.
+    everyone = sorted({writer for both in pairs for writer in both})
+    twins = database.query(connection, SQL_DIR / "twins.sql", {**bound, "writers": everyone})
+    connection.register("spellings", unify_spellings(params, model, twins.to_pylist()))
     rows = database.query(connection, SQL_DIR / "written.sql", {**bound, "model": model, "same": same})
     found: list[dict[str, Any]] = rows.to_pylist()
     return found
+
+
+def unify_spellings(params: Params, model: str, twins: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """One spelling for the texts of a problem that a model splits into the same tokens, so that none counts twice."""
+    spellings: list[dict[str, str]] = []
+    if twins:
+        tokenizer = load_tokenizer(find_weights(params, model))
+        for row in twins:
+            first: dict[tuple[int, ...], str] = {}
+            for text, ids in zip(
+                row["texts"], tokenize_texts(row["texts"], [False] * len(row["texts"]), tokenizer), strict=True
+            ):
+                spelling = first.setdefault(tuple(ids), text)
+                spellings.append({"problem_id": row["problem_id"], "text": text, "spelling": spelling})
+    schema = pa.schema([(name, pa.string()) for name in ("problem_id", "text", "spelling")])
+    return pa.Table.from_pylist(spellings, schema=schema)
 
 
 def share_tokenizer(params: Params, model: str, other: str) -> bool:

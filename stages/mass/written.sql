@@ -1,21 +1,22 @@
 -- written: the distinct correct completions of the models $writers on a data set, each with its question, how often
 -- $model wrote it, in which sample first, and how many tokens these samples were drawn with. A completion is a sequence
 -- of tokens: the same text in other tokens is another one. Ids count only if their writer shares the tokenizer of $model
--- ($same); for all others the text stands for the tokens that it splits into. Without ids, the name of a completion is
--- what it was before there were ids.
+-- ($same); for all others the text stands for the tokens that it splits into, in one spelling (table `spellings`).
+-- Without ids, the name of a completion is what it was before there were ids.
 with samples as (
     select
         model,
         problem_id,
         sample,
         question,
-        text,
+        coalesce(spellings.spelling, completions.text) as text,
         tokens,
         finish = 'stop' as ended,
         if(list_contains($same, model), token_ids, null) as token_ids
     from verdicts
     inner join completions using (model, dataset, problem_id, sample)
     inner join problems using (dataset, problem_id)
+    left join spellings on spellings.problem_id = completions.problem_id and spellings.text = completions.text
     where dataset = $dataset and list_contains($writers, model) and correct
 )
 

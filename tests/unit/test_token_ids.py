@@ -210,6 +210,21 @@ def test_ids_mean_nothing_to_a_model_with_another_tokenizer(project: Params, tmp
     assert [name for name in base if name in rlvr and base[name][0] == 4 == rlvr[name][0]] != []
 
 
+def test_texts_of_the_same_tokens_count_once(project: Params) -> None:
+    """vLLM decodes with a leading space, the torch engine without; to this tokenizer they are the same tokens."""
+    plain, spaced = r"\boxed{ 7 }", r" \boxed{ 7 }"
+    write_run(
+        {
+            "base": [completion(0, None, plain), completion(1, None, spaced), completion(2, None, spaced)],
+            "rlvr": [completion(0, None, plain), completion(1, None, plain)],
+        }
+    )
+    mass.run(parameters())
+    base, rlvr = masses("base"), masses("rlvr")
+    assert [(row["tokens"], row["hits"], row["first"]) for row in base] == [(4, 3, 0)]
+    assert [(row["completion"], row["hits"]) for row in rlvr] == [(base[0]["completion"], 2)]
+
+
 def test_the_name_of_a_completion_without_ids_stays(project: Params) -> None:
     """Scores on disk are found by it."""
     write_run({"base": [completion(0, None), completion(1, None)], "rlvr": [completion(0, None)]})
