@@ -17,7 +17,6 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from leash import tables
 from leash.params.groups import Params
@@ -25,7 +24,9 @@ from leash.params.groups import Params
 # With more files than this, DuckDB compares their columns, which is faster than to open each of them.
 MAX_FILES_OPENED_SINGLY = 64
 FILES_PER_SCHEMA_QUERY = 4096
-ODD_COLUMNS_SQL = Path(__file__).parent / "odd_columns.sql"
+FILE_KINDS_SQL = Path(__file__).parent / "file_kinds.sql"
+# The columns that tables of earlier versions lack (`tables.ADDED_COLUMNS`), as DuckDB writes a null of their type.
+NULL_COLUMNS_SQL = {"level": "null::varchar", "cluster": "null::varchar", "token_ids": "null::integer[]"}
 UNIT_BY_SUPPORT_TABLE = {"support": "problem", "support_by_answer": "answer", "support_by_completion": "completion"}
 
 
@@ -43,13 +44,12 @@ def open_database(params: Params, only: Sequence[str] = ()) -> duckdb.DuckDBPyCo
     def add(table: str, files: list[Path], schema: pa.Schema, made_by: str, labels: str = "", limits: str = "") -> None:
         """Add files to a view. `labels` are columns that DuckDB adds to their rows, `limits` clauses that drop rows."""
         if files and (not only or table in (*only, "problems")):
-            _check_schemas(connection, files, schema, made_by)
+            lacking = _check_schemas(connection, files, schema, made_by)
             quoted = ", ".join("'" + str(file).replace("'", "''") + "'" for file in files)
-            # Only tables of a single file have columns that earlier versions did not write.
-            is_single = set(schema.names) >= tables.ADDED_COLUMNS
-            added = tables.missing_columns(pq.ParquetFile(files[0]), schema) if is_single else []
-            labels += "".join(f"null::varchar as {name}, " for name in added)
-            selects.setdefault(table, []).append(f"select {labels}* from read_parquet([{quoted}]){limits}")
+            # Columns that earlier versions did not write are null: for all files, or for those that lack them.
+            labels += "".join(f"{NULL_COLUMNS_SQL[name]} as {name}, " for name in sorted(set.intersection(*lacking)))
+            by_name = ", union_by_name = true" if any(each != lacking[0] for each in lacking) else ""
+            selects.setdefault(table, []).append(f"select {labels}* from read_parquet([{quoted}]{by_name}){limits}")
 
     for model, dataset in product(params.run.models, params.run.datasets):
         labels = f"'{model}' as model, '{dataset}' as dataset, "
@@ -103,21 +103,23 @@ def _stopping_rule_sql(params: Params) -> str:
     return f" qualify sample < {params.sample.floor} or {hits} < {params.sample.stop_after}"
 
 
-def _check_schemas(connection: duckdb.DuckDBPyConnection, files: list[Path], schema: pa.Schema, made_by: str) -> None:
-    """Check the columns of files. Opening thousands of files takes long, so if DuckDB finds that all have the same
-    columns, only the first is compared with the schema. If they differ, each is opened, to name the wrong one."""
-    first, *others = map(str, files)
+def _check_schemas(
+    connection: duckdb.DuckDBPyConnection, files: list[Path], schema: pa.Schema, made_by: str
+) -> list[set[str]]:
+    """Check the columns of files; return which added columns they lack, at least once for each kind of file. Opening
+    thousands of files takes long, so DuckDB groups them by their columns, and only the first of each kind is compared
+    with the schema."""
 
-    def same_as_first(begin: int) -> bool:
-        batch = [first, *others[begin : begin + FILES_PER_SCHEMA_QUERY]]
+    def first_of_each_kind(begin: int) -> list[Path]:
+        batch = files[begin : begin + FILES_PER_SCHEMA_QUERY]
         try:
-            return bool(query(connection.cursor(), ODD_COLUMNS_SQL, {"files": batch}).num_rows == 0)
+            found = query(connection.cursor(), FILE_KINDS_SQL, {"files": [*map(str, batch)]})["file"].to_pylist()
         except duckdb.Error:  # a file that DuckDB can't read: `open_table` finds it and names it
-            return False
+            return batch
+        return [Path(file) for file in found]
 
     if len(files) > MAX_FILES_OPENED_SINGLY:
         with ThreadPoolExecutor(os.cpu_count()) as threads:
-            if all(threads.map(same_as_first, range(0, len(others), FILES_PER_SCHEMA_QUERY))):
-                files = files[:1]
-    for file in files:
-        tables.open_table(file, schema, made_by)
+            begins = range(0, len(files), FILES_PER_SCHEMA_QUERY)
+            files = [file for kinds in threads.map(first_of_each_kind, begins) for file in kinds]
+    return [set(tables.missing_columns(tables.open_table(file, schema, made_by), schema)) for file in files]

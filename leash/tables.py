@@ -46,7 +46,7 @@ PROBLEMS_SCHEMA = _schema(
     _optional(STRING, "level", "cluster"),
 )
 # Columns that tables of earlier versions lack. They are read as null.
-ADDED_COLUMNS = frozenset({"level", "cluster"})
+ADDED_COLUMNS = frozenset({"level", "cluster", "token_ids"})
 COMPLETIONS_SCHEMA = _schema(
     _required(STRING, "problem_id"),
     _required(INT32, "sample"),
@@ -54,6 +54,9 @@ COMPLETIONS_SCHEMA = _schema(
     _optional(INT32, "tokens"),  # null: the imported file has no token counts
     _required(STRING, "finish"),
     _optional(FLOAT64, "logprob"),
+    # The drawn tokens where the text does not split into exactly these, end of text included; null: it does, or the
+    # ids are not known (imported, from a server, or written by an earlier version).
+    _optional(pa.list_(INT32), "token_ids"),
 )
 VERDICTS_SCHEMA = _schema(
     _required(STRING, "problem_id"),

@@ -43,7 +43,8 @@ class Decoding:
 @dataclass(frozen=True)
 class Completion:
     """One sample. `tokens` counts the end-of-text token if there is one, and is None if an imported file does not
-    give it. `logprob` is untempered, includes the end-of-text token, and is None if the engine does not know it."""
+    give it. `logprob` is untempered, includes the end-of-text token, and is None if the engine does not know it.
+    `token_ids` are the drawn tokens where the text does not split into them again, and None everywhere else."""
 
     problem_id: str
     sample: int
@@ -51,6 +52,7 @@ class Completion:
     tokens: int | None
     finish: str  # stop, length
     logprob: float | None
+    token_ids: list[int] | None = None
 
 
 class Engine(Protocol):

@@ -20,6 +20,7 @@ from leash.engines.kv_cache import GROUPED_ATTENTION_NAME, build_kv_cache
 from leash.engines.protocol import Completion, Decoding, Request
 from leash.prompts import tokenize_prompt
 from leash.statistics import seeds
+from leash.token_ids import ids_to_store
 
 # Random numbers drawn at a time per stream.
 UNIFORMS_PER_BLOCK = 64
@@ -55,17 +56,20 @@ class TorchEngine:
     def complete(self, requests: Iterable[Request], decoding: Decoding) -> Iterator[Completion]:
         by_length: dict[int, list[tuple[tuple[int, ...], Request, int]]] = {}  # tokens of the prompt, request, sample
         for request in requests:
-            ids = tuple(tokenize_prompt(request.prompt, self.tokenizer))
-            by_length.setdefault(len(ids), []).extend((ids, request, sample) for sample in request.samples)
+            prompt = tuple(tokenize_prompt(request.prompt, self.tokenizer))
+            by_length.setdefault(len(prompt), []).extend((prompt, request, sample) for sample in request.samples)
         for samples in by_length.values():
             for begin in range(0, len(samples), self.rows):
                 batch = samples[begin : begin + self.rows]
-                index = {ids: i for i, ids in enumerate(dict.fromkeys(ids for ids, _, _ in batch))}
-                rows = [SampleRow(index[ids], request.stream_name(sample)) for ids, request, sample in batch]
+                index = {prompt: i for i, prompt in enumerate(dict.fromkeys(prompt for prompt, _, _ in batch))}
+                rows = [SampleRow(index[prompt], request.stream_name(sample)) for prompt, request, sample in batch]
                 drawn = self.draw(list(index), rows, decoding)
-                texts = self.tokenizer.batch_decode([tokens.ids for tokens in drawn], skip_special_tokens=True)
-                for (_, request, sample), tokens, text in zip(batch, drawn, texts, strict=True):
-                    yield Completion(request.problem_id, sample, text, len(tokens.ids), tokens.finish, tokens.logprob)
+                ids = [tokens.ids for tokens in drawn]
+                texts = self.tokenizer.batch_decode(ids, skip_special_tokens=True)
+                kept = ids_to_store(texts, [tokens.finish == "stop" for tokens in drawn], ids, self.tokenizer)
+                for (_, request, sample), tokens, text, own in zip(batch, drawn, texts, kept, strict=True):
+                    facts = text, len(tokens.ids), tokens.finish, tokens.logprob, own
+                    yield Completion(request.problem_id, sample, *facts)
 
     def close(self) -> None:
         """Nothing to do: the model's memory is freed when its worker process ends."""

@@ -11,6 +11,7 @@ many tokens as the model uses for an image of that size.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from leash.engines.protocol import Completion, Decoding, Request
 from leash.errors import LeashError
 from leash.params.groups import Vllm
 from leash.prompts import Prompt, render_prompt, tokenize_prompt
+from leash.token_ids import ids_to_store
 from leash.weights import Weights, load_processor, load_tokenizer
 
 if TYPE_CHECKING:
@@ -100,13 +102,22 @@ class VllmEngine:
                 continue
             ticket, request, sample = self._running.pop(output.request_id)
             drawn = output.outputs[0]
-            facts = drawn.text, len(drawn.token_ids), drawn.finish_reason, drawn.cumulative_logprob
+            ids = list(drawn.token_ids)
+            facts = drawn.text, len(ids), drawn.finish_reason, drawn.cumulative_logprob, ids
             self._finished.setdefault(ticket, []).append(Completion(request.problem_id, sample, *facts))
             self._unfinished_counts[ticket] -= 1
             if not self._unfinished_counts[ticket]:
                 del self._unfinished_counts[ticket]
                 done.append((ticket, self._finished.pop(ticket)))
-        return done
+        return self._drop_implied_ids(done)
+
+    def _drop_implied_ids(self, done: list[tuple[int, list[Completion]]]) -> list[tuple[int, list[Completion]]]:
+        """Keep the ids of those completions alone whose text does not split into them again. All completions of a step
+        are split together: a ticket often has only one."""
+        flat = [completion for _, completions in done for completion in completions]
+        texts, ended = [c.text for c in flat], [c.finish == "stop" for c in flat]
+        kept = iter(ids_to_store(texts, ended, [c.token_ids or [] for c in flat], self._tokenizer))
+        return [(ticket, [replace(c, token_ids=next(kept)) for c in completions]) for ticket, completions in done]
 
     def complete(self, requests: Iterable[Request], decoding: Decoding) -> Iterator[Completion]:
         self.start(requests, decoding)

@@ -2,7 +2,9 @@
 
 A step's own distribution is the softmax of its logits. The decoding distribution is the one that is sampled from:
 logits divided by the temperature, then the nucleus: the smallest set of most likely tokens whose mass reaches top_p.
-If several tokens are equally likely at its border, each of them counts as inside. All values are in nats.
+If more tokens are equally likely at its border than fit inside (common with bfloat16 logits), they share the mass of
+those that fit: which of them a sampler keeps is arbitrary, and this way probabilities sum to one. All values are in
+nats.
 """
 
 from __future__ import annotations
@@ -70,15 +72,18 @@ def _decoding_stats(logits: torch.Tensor, tokens: torch.Tensor, spec: ScoringSpe
     ordered = tempered.topk(min(TOP_P_PRESORT_TOKENS, tempered.shape[1]), dim=1).values
     # Steps whose sorted tokens do not reach top_p have a larger nucleus.
     short = ordered.exp().sum(1) < spec.top_p
-    logprob, entropy = _nucleus_stats(ordered, chosen, spec.top_p)
+    logprob, entropy = _nucleus_stats(ordered, tempered, chosen, spec.top_p)
     if ordered.shape[1] < tempered.shape[1] and bool(short.any()):
         whole = tempered[short].sort(dim=1, descending=True).values
-        logprob[short], entropy[short] = _nucleus_stats(whole, chosen[short], spec.top_p)
+        logprob[short], entropy[short] = _nucleus_stats(whole, tempered[short], chosen[short], spec.top_p)
     return logprob, entropy
 
 
-def _nucleus_stats(ordered: torch.Tensor, chosen: torch.Tensor, top_p: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """The same within the nucleus of each step, given the descending log-probabilities at the temperature."""
+def _nucleus_stats(
+    ordered: torch.Tensor, tempered: torch.Tensor, chosen: torch.Tensor, top_p: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same within the nucleus of each step, given the log-probabilities at the temperature: the largest in
+    descending order, and all of them."""
     masses = ordered.exp()
     # A token is inside if the tokens before it have not reached top_p yet.
     kept = masses.cumsum(1) - masses < top_p
@@ -86,4 +91,8 @@ def _nucleus_stats(ordered: torch.Tensor, chosen: torch.Tensor, top_p: float) ->
     total = masses.sum(1)
     last = ordered.where(kept, torch.inf).amin(1)
     entropy = total.log() - (masses * ordered.where(kept, 0.0)).sum(1) / total
-    return (chosen - total.log()).clamp(max=0).where(chosen >= last, -torch.inf), entropy.clamp(min=0)
+    # The share of the tokens at the border that fit inside: 1 if there are no ties.
+    fitting, tied = (kept & (ordered == last[:, None])).sum(1), (tempered == last[:, None]).sum(1)
+    share = fitting.to(chosen.dtype) / tied.to(chosen.dtype)
+    logprob = (chosen - total.log() + share.log().where(chosen == last, 0.0)).clamp(max=0)
+    return logprob.where(chosen >= last, -torch.inf), entropy.clamp(min=0)

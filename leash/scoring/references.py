@@ -6,6 +6,11 @@ r"""Collect references: existing solutions whose perplexity is measured. They co
     models     the first correct completions of both models of a pair; the source is the model's name
 
 A line of a file may name its `dataset`. It must do so if two data sets of the run share the problem id.
+
+One rule for end of text, whoever wrote the solution: a text that ended is scored with its end-of-text token. Solutions
+of files and problems are whole, so they ended; a line of a file that was cut off says `"ended": false`. All are texts:
+both models of a pair split them with their own tokenizers, even where a completion's drawn tokens are stored, because
+one text is compared under two models.
 """
 
 from __future__ import annotations
@@ -108,7 +113,8 @@ def references_from_files(params: Params) -> tuple[dict[str, list[Reference]], l
             if line["source"] in params.models:
                 problem = f"has the source {line['source']}, which is the name of a model of this run"
                 raise BadTraceError(path, number, f"{problem}; choose another name")
-            solutions[candidates[0]].append((line["problem_id"], line["source"], line["text"], False))
+            ended = line.get("ended", True)
+            solutions[candidates[0]].append((line["problem_id"], line["source"], line["text"], ended))
         if unused:
             what = f"{unused:,} of {total:,} traces are of problems that are not in this run"
             sentences.append(f"{path}: {what}; they are left out.")
@@ -143,7 +149,7 @@ def list_trace_files(params: Params) -> list[Path]:
     return sorted(folder.glob("*.jsonl"))
 
 
-def _read_lines(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+def _read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Each line of a file with its number."""
     fields = ", ".join(REQUIRED_FIELDS)
     try:
@@ -162,4 +168,6 @@ def _read_lines(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
         for name in REQUIRED_FIELDS:
             if not isinstance(line.get(name), str) or not line[name].strip():
                 raise BadTraceError(path, number, f"needs a text in `{name}`")
+        if not isinstance(line.get("ended", True), bool):
+            raise BadTraceError(path, number, "needs true or false in `ended`: false if the text was cut off")
         yield number, line

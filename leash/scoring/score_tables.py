@@ -81,9 +81,18 @@ class ScoringUnit:
 def build_job(
     params: Params, model: str, dataset: str, path: Path, rows: Sequence[Mapping[str, Any]], label_names: Sequence[str]
 ) -> ScoringJob:
-    """A model on texts of a data set. A row has a question, a text, whether that `ended`, and the table's labels."""
+    """A model on texts of a data set. A row has a question, a text, whether that `ended`, the table's labels, and
+    perhaps the text's `token_ids`."""
     labels = [{name: row[name] for name in label_names} for row in rows]
-    traces = [Trace(build_prompt(params, model, dataset, row["question"]), row["text"], row["ended"]) for row in rows]
+    traces = [
+        Trace(
+            build_prompt(params, model, dataset, row["question"]),
+            row["text"],
+            row["ended"],
+            None if (ids := row.get("token_ids")) is None else tuple(ids),
+        )
+        for row in rows
+    ]
     return ScoringJob(path, find_weights(params, model), labels, traces)
 
 

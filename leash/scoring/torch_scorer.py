@@ -21,6 +21,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from leash.prompts import tokenize_prompts
 from leash.scoring.logit_stats import FloatArray, StepStats, compute_steps
 from leash.scoring.traces import PROFILE_BINS, Score, ScoringSpec, Trace
+from leash.token_ids import tokenize_texts
 
 # Limits of one forward pass, by device: on a CPU the data should fit the caches, a GPU needs more to be busy. Tokens
 # include padding. A trace that exceeds the limit is a batch by itself.
@@ -125,15 +126,15 @@ class Scorer:
 
 
 def tokenize_traces(traces: Sequence[Trace], tokenizer: PreTrainedTokenizerBase) -> list[TokenizedTrace]:
-    """The tokens of traces. After an empty prompt no step predicts the first token, so that token is not scored."""
+    """The tokens of traces: their ids, or those that their texts split into. After an empty prompt no step predicts the
+    first token, so that token is not scored."""
     if not traces:
         return []
     prompts = tokenize_prompts((trace.prompt for trace in traces), tokenizer)
-    texts = tokenizer([trace.text for trace in traces], add_special_tokens=False)["input_ids"]
+    texts = tokenize_texts([trace.text for trace in traces], [trace.ended for trace in traces], tokenizer)
     rows = []
-    for trace, text in zip(traces, texts, strict=True):
-        prompt = prompts[trace.prompt]
-        text = text + ([tokenizer.eos_token_id] if trace.ended else [])
+    for trace, split in zip(traces, texts, strict=True):
+        prompt, text = prompts[trace.prompt], split if trace.token_ids is None else list(trace.token_ids)
         rows.append((prompt, text) if prompt else (text[:1], text[1:]))
     return rows
 

@@ -15,11 +15,13 @@ PROFILE_BINS = 10
 
 @dataclass(frozen=True)
 class Trace:
-    """A text after a prompt. If it `ended`, the end-of-text token is part of it."""
+    """A text after a prompt. If it `ended`, the end-of-text token is part of it. `token_ids` are its tokens, end of
+    text included, where splitting the text would give others; they must be of the scoring model's tokenizer."""
 
     prompt: Prompt
     text: str
     ended: bool
+    token_ids: tuple[int, ...] | None = None
 
     @property
     def key(self) -> str:
@@ -35,7 +37,9 @@ class Trace:
 def trace_to_dict(trace: Trace) -> dict[str, Any]:
     """The content of a trace without images, which are never scored."""
     prompt = {"user": trace.prompt.user, "system": trace.prompt.system, "chat": trace.prompt.chat}
-    return {"prompt": prompt, "text": trace.text, "ended": trace.ended}
+    content = {"prompt": prompt, "text": trace.text, "ended": trace.ended}
+    # Left out if there are none, so that scores from before there were ids keep their keys.
+    return content if trace.token_ids is None else {**content, "token_ids": list(trace.token_ids)}
 
 
 @dataclass(frozen=True)

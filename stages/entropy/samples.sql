@@ -1,5 +1,5 @@
 -- samples: the first $samples completions of each problem with its question. Problems with fewer are left out: their
--- numbers could not be used.
+-- numbers could not be used. `drawn` has the number of tokens that the sample was drawn with.
 with enough as (
     select problem_id
     from verdicts
@@ -13,7 +13,9 @@ select
     completions.sample,
     problems.question,
     completions.text,
-    completions.finish = 'stop' as ended
+    completions.finish = 'stop' as ended,
+    completions.token_ids,
+    [completions.tokens] as drawn
 from completions
 inner join problems using (dataset, problem_id)
 inner join enough using (problem_id)

@@ -23,28 +23,37 @@ from leash import database, tables
 from leash.counting.analysis_settings import settings_of
 from leash.params.groups import Params
 from leash.report import entropy_tables
+from leash.sample_ledger import Ledger
 from leash.scoring.entropy_estimates import DECOUPLING_SCHEMA, INTERVALS_SCHEMA, estimate_decoupling, estimate_intervals
 from leash.scoring.scorable import pairs_table, require_completions, scorable, write_empty_tables
 from leash.scoring.score_tables import build_job, plan_scoring_workers, update_score_tables
+from leash.scoring.token_splits import describe_other_tokens, index_drawn_tokens
 from leash.scoring.traces import ScoringSpec
 
 SQL_DIR = Path(__file__).parent
+LABEL_NAMES = ("problem_id", "sample")
 
 
 def run(params: Params) -> tuple[int, list[str]]:
     """Score the samples that have no score yet; return their number, and sentences on what could not be measured."""
     require_completions(scorable(params))
     connection = database.open_database(params, only=("completions", "verdicts"))
-    jobs = []
+    jobs, drawn = [], {}
     for model, dataset in scorable(params):  # on the first completions that the model itself wrote
         bound = {"model": model, "dataset": dataset, "samples": params.entropy.samples}
         rows = database.query(connection, SQL_DIR / "samples.sql", bound).to_pylist()
         path = tables.entropy_path(model, dataset)
-        jobs.append(build_job(params, model, dataset, path, rows, ("problem_id", "sample")))
+        jobs.append(build_job(params, model, dataset, path, rows, LABEL_NAMES))
+        drawn[model, dataset] = index_drawn_tokens(rows, LABEL_NAMES)
     temperature, top_p = params.sample.temperature, params.sample.top_p
     spec = ScoringSpec(entropies=True, temperature=temperature, top_p=top_p, forking=params.entropy.forking)
     scored = update_score_tables(jobs, tables.ENTROPY_SCHEMA, "entropy", plan_scoring_workers(params, spec), spec)
     left_out = write_empty_tables(params, tables.entropy_path, tables.ENTROPY_SCHEMA, "token entropies")
+    for (model, dataset), lengths in drawn.items():
+        subject, path = f"{model} on {dataset}", tables.entropy_path(model, dataset)
+        manifest = Ledger(tables.completions_folder(model, dataset)).manifest()
+        schema = tables.ENTROPY_SCHEMA
+        left_out += describe_other_tokens(subject, "samples", path, schema, lengths, LABEL_NAMES, manifest)
     answers = answer_entropies(connection, 0, params.entropy.samples)
     tables.write(entropy_tables.ANSWERS_PATH, answers, answers.schema)
     halves = answer_entropies_by_half(connection, params.entropy.samples)

@@ -1,16 +1,35 @@
 -- written: the distinct correct completions of the models $writers on a data set, each with its question, how often
--- $model wrote it, and in which sample first.
+-- $model wrote it, in which sample first, and how many tokens these samples were drawn with. A completion is a sequence
+-- of tokens: the same text in other tokens is another one. Ids count only if their writer shares the tokenizer of $model
+-- ($same); for all others the text stands for the tokens that it splits into, in one spelling (table `spellings`).
+-- Without ids, the name of a completion is what it was before there were ids.
+with samples as (
+    select
+        model,
+        problem_id,
+        sample,
+        question,
+        coalesce(spellings.spelling, completions.text) as text,
+        tokens,
+        finish = 'stop' as ended,
+        if(list_contains($same, model), token_ids, null) as token_ids
+    from verdicts
+    inner join completions using (model, dataset, problem_id, sample)
+    inner join problems using (dataset, problem_id)
+    left join spellings on spellings.problem_id = completions.problem_id and spellings.text = completions.text
+    where dataset = $dataset and list_contains($writers, model) and correct
+)
+
 select
     problem_id,
-    substr(md5(concat(finish = 'stop', ' ', text)), 1, 16) as completion,
+    substr(md5(concat('ids ' || token_ids::varchar || ' ', ended, ' ', text)), 1, 16) as completion,
     any_value(question) as question,
     text,
-    finish = 'stop' as ended,
+    ended,
+    token_ids,
     count(*) filter (where model = $model) as hits,
-    min(sample) filter (where model = $model) as first
-from verdicts
-inner join completions using (model, dataset, problem_id, sample)
-inner join problems using (dataset, problem_id)
-where dataset = $dataset and list_contains($writers, model) and correct
-group by problem_id, text, finish = 'stop'
+    min(sample) filter (where model = $model) as first,
+    list(tokens) filter (where model = $model) as drawn
+from samples
+group by problem_id, text, ended, token_ids
 order by problem_id, completion

@@ -33,6 +33,7 @@ DECIDES_NO_NUMBER = {
 USED_FOR_MESSAGES = {
     "resolve": {"leash.grading.extraction", "leash.grading.graders.types"},
     "fetch": {"leash.database", "leash.instructions", "leash.prompts"},
+    "mass": {"leash.statistics.seeds"},  # of the ledger, whose manifest a sentence needs
     "report": {"leash.instructions", "leash.weights"},
 }
 NO_CODE = {"sample", "train"}  # dvc.yaml says why

@@ -61,17 +61,17 @@ def test_traces_of_files_find_their_data_set_and_are_numbered(fetched: Params) -
         Path("traces"),
         {"problem_id": chain, **about},
         {"problem_id": make, "dataset": "make", "source": "r1", "text": "Möbius."},
-        {"problem_id": chain, "source": "r1", "text": "Else."},
+        {"problem_id": chain, "source": "r1", "text": "Else.", "ended": False},
         "",
         {"problem_id": "elsewhere-1", **about},
         {"problem_id": chain, "dataset": "make", **about},
     )
     found, sentences = references.references_from_files(fetched)
     assert found["chain"] == [
-        Reference(chain, "r1", 0, "So.", ended=False),
+        Reference(chain, "r1", 0, "So.", ended=True),
         Reference(chain, "r1", 1, "Else.", ended=False),
     ]
-    assert found["make"] == [Reference(make, "r1", 0, "Möbius.", ended=False)]
+    assert found["make"] == [Reference(make, "r1", 0, "Möbius.", ended=True)]
     assert sentences == [
         "traces/others.jsonl: 2 of 5 traces are of problems that are not in this run; they are left out."
     ]
@@ -85,6 +85,7 @@ def test_traces_of_files_find_their_data_set_and_are_numbered(fetched: Params) -
         ({"problem_id": "p", "source": "r1"}, "`text`"),
         ({"problem_id": 7, "source": "r1", "text": "x"}, "`problem_id`"),
         ({"problem_id": "p", "source": "r1", "text": " "}, "`text`"),
+        ({"problem_id": "p", "source": "r1", "text": "x", "ended": "no"}, "`ended`"),
     ],
 )
 def test_a_line_that_is_no_trace_is_refused_by_its_number(fetched: Params, line: Any, problem: str) -> None:

@@ -168,11 +168,11 @@ def test_a_nucleus_larger_than_the_presorted_tokens_is_found(monkeypatch: pytest
         assert_same(score, other, 1e-12)
 
 
-def test_equally_likely_tokens_at_the_border_of_the_nucleus_are_all_inside() -> None:
+def test_equally_likely_tokens_at_the_border_of_the_nucleus_share_its_mass() -> None:
     """Four equally likely tokens, of which two reach top_p 0.4; a fifth, less likely token is outside."""
     logits = torch.tensor([[0.0, 0.0, 0.0, 0.0, -1.0]] * 5, dtype=torch.float64)
     found = logit_stats.compute_steps(logits, torch.arange(5), ScoringSpec(entropies=True, top_p=0.4))
-    assert found.decoding_logprob.tolist() == pytest.approx([-math.log(2)] * 4 + [-math.inf])
+    assert found.decoding_logprob.tolist() == pytest.approx([-math.log(4)] * 4 + [-math.inf])
     assert found.decoding_entropy is not None
     assert found.decoding_entropy.tolist() == pytest.approx([math.log(2)] * 5)
 

@@ -14,6 +14,7 @@ from tests.conftest import ROOT
 from tests.faults import damage
 
 ROW = {"problem_id": "p", "sample": 0, "text": "t", "tokens": 1, "finish": "stop", "logprob": None}
+ROW |= {"token_ids": [3, 1]}
 SCHEMA = tables.COMPLETIONS_SCHEMA
 
 

@@ -220,7 +220,7 @@ def claim_once(
     traces = StyleTraces(
         TokenSums(straight.xx[chosen], straight.xd[chosen]),
         TokenSums(shuffled.xx[chosen], shuffled.xd[chosen]),
-        np.arange(len(chosen)),
+        np.unique(chosen, return_inverse=True)[1],  # a problem that is drawn twice has one change, not two
         np.unique(corpus.dataset[chosen].astype(str), return_inverse=True)[1],
         category == letter,
         (category == "P") & corpus.same_mass[chosen],
