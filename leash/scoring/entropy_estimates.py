@@ -6,7 +6,7 @@ The paper's decoupling is that token entropy may rise while answer entropy falls
 problems, and `estimate_decoupling` tests these: `relation` names two directions only if both intervals exclude 0. The
 rank correlation of the problems' changes is another question. It is cross-fitted, token changes from some samples and
 answer changes from others: changes from the same samples share their errors, and a model compared with other samples of
-itself would then seem to have correlated changes (in 30 to 67% of runs of one embedded model). It is null over several
+itself would then seem to have correlated changes (in 28 to 48% of runs of one embedded model). It is null over several
 data sets, where it would mix differences between them with those within.
 """
 
