@@ -47,6 +47,8 @@ DISTRIBUTIONS = {
     "500 answers, equal": np.full(500, 1 / 500),
     "100 answers, 1/rank": 1 / np.arange(1, 101),
     "1,000 answers, 1/rank": 1 / np.arange(1, 1001),
+    "1,000 answers, 1/rank²": 1 / np.arange(1, 1001) ** 2.0,
+    "90% in one, the rest in 20": np.array([0.9, *[0.005] * 20]),
     "half in one, half in 1,000": np.array([0.5, *[0.0005] * 1000]),
 }
 RATES = {"beta(2, 8)": (2, 8), "beta(5, 5)": (5, 5), "beta(2, 20)": (2, 20), "beta(.5, 2)": (0.5, 2)}
