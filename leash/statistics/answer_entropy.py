@@ -13,8 +13,8 @@ classes with one sample and one class with two. Out, in nats, an array per estim
     unseen         Good and Turing's mass of unseen answers: the share of the samples whose class no other sample has.
 
 Chao and Shen's estimator (2003) is here to be compared: `chao_shen`. tests/benchmarks/diagnostics/entropy.py measures
-all of them. Chao and Jost's has the smaller mean error in most settings, not in all, and converges faster: with half of the mass
-in one answer and half in 1,000 rare ones, its bias at 1,024 samples is -.01 nats and that of Chao and Shen's +.41.
+all of them. Chao and Jost's has the smaller mean error in most settings, not in all, and converges faster: with half of
+the mass in one answer and half in 1,000 rare ones, its error at 1,024 samples is +.01 nats, Chao and Shen's +.43.
 
 Where much of the mass is unseen, no estimator finds the entropy: the samples do not say how many answers share that
 mass.
