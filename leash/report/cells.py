@@ -66,7 +66,22 @@ HEADINGS = {
     "tokens": "tokens per completion",
     "decoding_entropy": "token entropy as sampled",
     "forks": "share of forks",
+    "all_samples": "all samples",
+    "common_samples": "samples of both",
+    "long_problems": "problems with 16 tokens or more",
+    "long_share": "completions of 16 tokens or more",
+    "token_entropy_pooled": "token entropy, pooled over tokens",
+    "token_entropy_long": "token entropy of completions of 16 tokens or more",
     "answer_entropy_mm": "answer entropy (Miller–Madow)",
+    "answer_entropy_adjusted": "answer entropy (Chao–Jost)",
+    "lower_bound_at": "answer entropy is a lower bound at (samples)",
+    "position_part": "token entropy, part from position",
+    "length_part": "part from length",
+    "rest_part": "rest",
+    "uncovered": "steps where the base has none",
+    "spearman": "Spearman, cross-fitted",
+    "base_unseen": "mass of unseen answers, base",
+    "rlvr_unseen": "mass of unseen answers, trained",
     "fitted": "pass@k, fitted",
     "possible": "pass@k, possible",
     "unseen": "mass of unseen answers",
@@ -78,6 +93,7 @@ HEADING_SUFFIXES = {
     "_sure": "surely",
     "_posterior": "expected",
     "_share": "possible share",
+    "_all": "at all samples",
 }
 # Shown only if a row comes from the paper: ours have the same value in all rows.
 PAPER_COLUMNS = ("source", "note")
@@ -140,7 +156,7 @@ def display_columns(content: pa.Table) -> list[DisplayColumn]:
 def format_heading(name: str) -> str:
     """A column's name in words. Ratios keep their letters in front of a suffix: "SRR floor"."""
     for suffix, words in HEADING_SUFFIXES.items():
-        if name.endswith(suffix):
+        if name.endswith(suffix) and name not in HEADINGS:
             stem = name.removesuffix(suffix)
             return f"{stem if stem.isupper() else format_heading(stem)} {words}"
     return HEADINGS.get(name, name.replace("_", " "))

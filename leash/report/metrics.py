@@ -65,6 +65,7 @@ def metrics_by_pair(params: Params, results: Results) -> dict[str, Any]:
                 for name in ("token_entropy", "answer_entropy")
                 for role, model in models.items()
             },
+            "decoupling": decoupling_metrics(matching_rows(results.decoupling, pair=pair)),
             **(uncertainty_metrics(analysis) if analysis else {}),
             "endings": {
                 ending.status: {name: value for name, value in asdict(ending).items() if name != "status"}
@@ -77,6 +78,23 @@ def metrics_by_pair(params: Params, results: Results) -> dict[str, Any]:
             "verdict": results.verdicts[pair],
         }
     return {pair: round_floats(metrics[pair]) for pair in params.run.pairs}
+
+
+def decoupling_metrics(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """By data set: the directions of token and answer entropy, their changes, why token entropy changed, and how much
+    of the answers is unseen. Answer entropy is Chao and Jost's at all samples of both models."""
+    names = {"token_entropy": "token_entropy", "answer_entropy_adjusted_all": "answer_entropy"}
+    names |= {name: name for name in ("position_part", "length_part", "rest_part", "spearman")}
+    plain = ("relation", "samples", "common_samples", "base_unseen_all", "rlvr_unseen_all", "lower_bound_at")
+    return {
+        row["dataset"]: {name: row[name] for name in plain}
+        | {
+            label: {"value": row[name], "low": row[f"{name}_low"], "high": row[f"{name}_high"]}
+            for name, label in names.items()
+        }
+        for row in rows
+        if row["dataset"] != "all"
+    }
 
 
 def uncertainty_metrics(analysis: Analysis) -> dict[str, Any]:

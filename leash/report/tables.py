@@ -17,7 +17,7 @@ from leash.params.groups import Params
 from leash.report import consistency_tables, mass_tables, published
 from leash.report.report_data import Results, matching_rows
 from leash.report.table_captions import TABLE_CAPTIONS
-from leash.scoring.entropy_estimates import MEASURE_ESTIMATORS
+from leash.scoring.entropy_estimates import FLOOR_MEASURES, MEASURES, lower_bound_at
 from leash.statistics.counts import ROLES
 from leash.statistics.ratios import RATIO_NAMES
 from leash.tables import FLOAT64, STRING
@@ -45,8 +45,10 @@ BY_DATASET_SCHEMA = _category_schema({"pair": STRING, "dataset": STRING, **SETTI
 ENTROPY_TABLE_SCHEMA = pa.schema(
     {
         **{"model": STRING, "dataset": STRING, "source": STRING, "problems": INT64, "samples": INT64},
-        **{f"{name}{end}": FLOAT64 for name in MEASURE_ESTIMATORS for end in cross_pair.ESTIMATE_SUFFIXES},
-        **{f"{name}_floor": FLOAT64 for name in MEASURE_ESTIMATORS},
+        **{"all_samples": INT64, "all_samples_most": INT64, "long_problems": INT64},
+        **{f"{name}{end}": FLOAT64 for name in MEASURES for end in cross_pair.ESTIMATE_SUFFIXES},
+        "lower_bound_at": STRING,
+        **{f"{name}_floor": FLOAT64 for name in FLOOR_MEASURES},
         "note": STRING,
     }
 )
@@ -202,7 +204,10 @@ def entropy_table(params: Params, results: Results) -> pa.Table:
     for row in results.entropy_intervals.to_pylist():
         columns = {f"{row['measure']}_{end}": row[end] for end in ("low", "high", "floor")}
         bounds.setdefault((row["model"], row["dataset"]), {}).update(columns)
-    own_rows = (row | bounds[row["model"], row["dataset"]] for row in results.entropy.to_pylist())
+    own_rows = []
+    for row in results.entropy.to_pylist():
+        bound = lower_bound_at(row["samples"], [row["unseen"]], row["all_samples"], [row["unseen_all"]])
+        own_rows.append(row | bounds[row["model"], row["dataset"]] | {"lower_bound_at": bound})
     rows = _add_paper_rows(params, own_rows, ("model", "dataset"), published.find_entropy_row)
     return tables.table_from_rows(list(rows), ENTROPY_TABLE_SCHEMA)
 

@@ -1,18 +1,21 @@
-"""Means, shares and rank correlations over problems, each with its interval: pure functions, no I/O.
+"""Means, ratios and rank correlations over problems, each with its interval: pure functions, no I/O.
 
     weights = draw_weights(len(changes), resamples=1000, seed=0)
     mean_estimate(changes, weights, 0.95)  ->  Estimate(value=-0.41, low=-0.44, high=-0.38)
 
-Intervals come from the Bayesian bootstrap over problems (`resampling`), with one set of weights for all estimates of a
-group. With few problems, the bootstrap's draws vary too little. `t_correction` widens them, so that the interval of a
-mean is as wide as Student's but keeps the skew of the draws.
+Intervals come from the Bayesian bootstrap over problems, or over clusters of problems if the weights have clusters,
+with one set of weights for all estimates of a group. With few problems (clusters), the bootstrap's draws vary too
+little. `t_correction` widens them, so that the interval of a mean is as wide as Student's but keeps the skew of the
+draws. A mean of rates (avg@n) has Student's interval itself.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from scipy import stats
 
 from leash.statistics.array_types import FloatArray, IntArray
 from leash.statistics.bootstrap_weights import BootstrapWeights, Estimate, estimate_from_draws, t_correction
@@ -34,31 +37,69 @@ def mean_estimate(
     if len(values) == 1:
         return Estimate(value)
     deviations = weights.problems @ (values - value) / weights.problems.sum(axis=1)
-    draws = value + deviations * t_correction(len(values), confidence)
+    draws = value + deviations * t_correction(weights.units, confidence)
     return estimate_from_draws(value, np.clip(draws, least, most), confidence)
 
 
-def share_estimate(values: FloatArray, weights: BootstrapWeights, confidence: float) -> Estimate:
-    """The mean of values between 0 and 1. The draws include half a made-up problem at 0 and half a one at 1 (Jeffreys'
-    prior): 0 of 30 problems does not prove that there are none."""
+def rate_estimate(values: FloatArray, weights: BootstrapWeights, confidence: float) -> Estimate:
+    """The mean over problems of rates between 0 and 1, such as avg@n: Student's interval over problems or, with
+    clusters, over clusters, cut off at 0 and 1.
+
+    If all rates are 0 (or all are 1), they do not vary, and Student's interval would be a point. The mean rate is at
+    most the share of problems whose rate is above 0, so the interval then ends where Clopper and Pearson's does for
+    that share. None if a problem has no value (NaN).
+    """
     if len(values) == 0 or np.isnan(values).any():
         return Estimate()
-    draws = (weights.problems @ values + weights.quarters[:, :2].sum(axis=1)) / weights.size
-    return estimate_from_draws(float(values.mean()), draws, confidence)
-
-
-def spearman_estimate(x: FloatArray, y: FloatArray, weights: BootstrapWeights, confidence: float) -> Estimate:
-    """Spearman's rank correlation over problems; None if x or y is the same everywhere."""
-    if len(x) < 2 or np.isnan([x, y]).any() or np.ptp(x) == 0 or np.ptp(y) == 0:
-        return Estimate()
-    value = float(_weighted_spearman(np.ones((1, len(x))), x, y)[0])
-    if len(x) < MIN_CORRELATION_PROBLEMS:
+    value, tail = float(values.mean()), (1 - confidence) / 2
+    if len(values) == 1:
         return Estimate(value)
+    units = weights.units
+    if (values == values[0]).all() and value in (0.0, 1.0):
+        most = 1 - tail ** (1 / units)
+        return Estimate(value, 0.0, most) if value == 0 else Estimate(value, 1 - most, 1.0)
+    # The mean of sums over clusters of unequal size is a ratio: its error is that of the clusters' deviations.
+    deviations = np.bincount(np.arange(len(values)) if weights.cluster is None else weights.cluster, values - value)
+    error = math.sqrt(units / (units - 1) * float((deviations**2).sum())) / len(values)
+    reach = float(stats.t.isf(tail, units - 1)) * error
+    return Estimate(value, max(value - reach, 0.0), min(value + reach, 1.0))
+
+
+def functional_estimate(
+    statistic: Callable[[FloatArray], FloatArray], weights: BootstrapWeights, confidence: float
+) -> list[Estimate]:
+    """What `statistic` makes of weights of the problems: a row of numbers for each row of weights, such as ratios of
+    weighted means. Each number with its interval."""
+    value = statistic(np.ones((1, weights.problems.shape[1])))[0]
+    if weights.problems.shape[1] == 1:
+        return [Estimate(float(each)) for each in value]
+    draws = value + (statistic(weights.problems) - value) * t_correction(weights.units, confidence)
+    return [estimate_from_draws(float(v), d, confidence) for v, d in zip(value, draws.T, strict=True)]
+
+
+def spearman_estimate(
+    parts: Sequence[tuple[FloatArray, FloatArray]], weights: BootstrapWeights, confidence: float
+) -> Estimate:
+    """Spearman's rank correlation of x and y over problems: the mean over several such pairs of values, on Fisher's
+    scale. None if an x or y is the same everywhere.
+
+    Pass values of x and y that come from different samples. If both are computed from the same samples, their errors
+    are correlated, and so are the ranks even if the quantities are not.
+    """
+    problems = len(parts[0][0])
+    if problems < 2 or any(np.isnan(part).any() or (np.ptp(part, axis=1) == 0).any() for part in parts):
+        return Estimate()
+
+    def on_fishers_scale(problem_weights: FloatArray) -> FloatArray:
+        found = [_weighted_spearman(problem_weights, x, y) for x, y in parts]
+        return np.asarray(np.arctanh(_clip_correlation(np.array(found))).mean(axis=0))[:, None]
+
+    centre = on_fishers_scale(np.ones((1, problems)))[0, 0]
+    if weights.units < MIN_CORRELATION_PROBLEMS:
+        return Estimate(float(np.tanh(centre)))
     # Draws are widened on Fisher's scale, where they are about normal and can't leave (-1, 1).
-    centre = np.arctanh(_clip_correlation(value))
-    draws = np.arctanh(_clip_correlation(_weighted_spearman(weights.problems, x, y)))
-    widened = centre + (draws - centre) * t_correction(len(x), confidence)
-    return estimate_from_draws(value, np.tanh(widened), confidence)
+    [found] = functional_estimate(on_fishers_scale, weights, confidence)
+    return Estimate(*(None if end is None else math.tanh(end) for end in (found.value, found.low, found.high)))
 
 
 def _weighted_spearman(weights: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:

@@ -94,6 +94,11 @@ class BootstrapWeights:
         return self.categories * design_effect(differences, self.cluster)
 
     @property
+    def units(self) -> int:
+        """The number of independent draws: problems, or clusters."""
+        return self.problems.shape[1] if self.cluster is None else int(self.cluster.max()) + 1
+
+    @property
     def size(self) -> FloatArray:
         """The total weight of each resample, in problems."""
         return np.asarray(self.problems.sum(axis=1) + self.quarters.sum(axis=1))

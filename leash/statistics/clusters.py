@@ -16,6 +16,7 @@ single problems.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,8 +32,13 @@ def cluster_index(counts: Counts) -> IntArray:
     without a cluster has one of its own."""
     if counts.cluster is None:
         return np.arange(len(counts))
+    return number_clusters(counts.dataset.tolist(), counts.cluster.tolist())
+
+
+def number_clusters(datasets: Sequence[str], clusters: Sequence[str | None]) -> IntArray:
+    """The same from the columns of a table."""
     index: dict[Any, int] = {}
-    keys = zip(counts.dataset.tolist(), counts.cluster.tolist(), strict=True)
+    keys = zip(datasets, clusters, strict=True)
     return np.array([index.setdefault(row if key[1] is None else key, len(index)) for row, key in enumerate(keys)])
 
 
@@ -43,8 +49,7 @@ def shared_clusters(counts: Counts) -> IntArray | None:
     and its problems are independent draws from it.
     """
     index = cluster_index(counts)
-    clusters = int(index.max(initial=-1)) + 1
-    return index if 1 < clusters < len(index) else None
+    return regroup(index, np.ones(len(index), dtype=bool))
 
 
 def regroup(cluster: IntArray | None, mask: FloatArray | IntArray | Any) -> IntArray | None:

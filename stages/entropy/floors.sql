@@ -36,6 +36,7 @@ measured as (
         scored.forks,
         halves.answer_entropy,
         halves.answer_entropy_mm,
+        halves.answer_entropy_adjusted,
         halves.unseen
     from wanted
     left join halves using (model, dataset, problem_id, later)
@@ -47,7 +48,8 @@ measures as (
     from measured
     unpivot include nulls (
         value for measure in (
-            average, tokens, token_entropy, decoding_entropy, forks, answer_entropy, answer_entropy_mm, unseen
+            average, tokens, token_entropy, decoding_entropy, forks,
+            answer_entropy, answer_entropy_mm, answer_entropy_adjusted, unseen
         )
     )
 ),

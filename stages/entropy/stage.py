@@ -1,15 +1,15 @@
 """entropy: how unsure each model is of its next token, and how varied its answers are.
 
-In:  the first `entropy.samples` samples of data/completions/ and data/verdicts/, the models.
+In:  the first `entropy.samples` samples of data/completions/, all of data/verdicts/, the models.
 Out: in data/entropy/: {model}/{dataset}.parquet (each sample's entropies over its steps, by teacher forcing),
      answers.parquet (each problem's answer entropies), profile.parquet (token entropy along the completions),
      intervals.parquet (every measure of every model with its noise floor) and decoupling.parquet (the changes of every
      pair).
 
 As in the paper's Appendix B.4, in nats, on the same number of samples for all problems. A problem with fewer samples
-has none of these numbers, and its data set no mean. There are two token entropies: that of the model's own distribution
-over the whole vocabulary, and that of the distribution that was sampled from (`sample.temperature`, `sample.top_p`).
-The paper does not say which one it shows.
+has none of these numbers, and its data set no mean. Answer entropies are also estimated on all samples that every
+problem has. There are two token entropies: that of the model's own distribution over the whole vocabulary, and that of
+the distribution that was sampled from (`sample.temperature`, `sample.top_p`). The paper does not say which one it has.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import duckdb
-import pyarrow as pa
 
 from leash import database, tables
 from leash.counting.analysis_settings import settings_of
@@ -29,6 +28,7 @@ from leash.scoring.scorable import pairs_table, require_completions, scorable, w
 from leash.scoring.score_tables import build_job, plan_scoring_workers, update_score_tables
 from leash.scoring.token_splits import describe_other_tokens, index_drawn_tokens
 from leash.scoring.traces import ScoringSpec
+from stages.entropy.answers import build_windows, find_reach, register_answers
 
 SQL_DIR = Path(__file__).parent
 LABEL_NAMES = ("problem_id", "sample")
@@ -54,27 +54,18 @@ def run(params: Params) -> tuple[int, list[str]]:
         manifest = Ledger(tables.completions_folder(model, dataset)).manifest()
         schema = tables.ENTROPY_SCHEMA
         left_out += describe_other_tokens(subject, "samples", path, schema, lengths, LABEL_NAMES, manifest)
-    answers = answer_entropies(connection, 0, params.entropy.samples)
+    pairs = pairs_table(params)
+    windows = build_windows(find_reach(params, connection), pairs.to_pylist(), params.entropy.samples)
+    answers, halves = register_answers(connection, windows)
     tables.write(entropy_tables.ANSWERS_PATH, answers, answers.schema)
-    halves = answer_entropies_by_half(connection, params.entropy.samples)
+    estimates = connection.table("estimates").to_arrow_table()
     # A second connection, because the scores were just written.
     connection = database.open_database(params, only=("entropy",))
-    connection.register("answers", answers)
-    connection.register("halves", halves)
+    found = {"answers": answers, "halves": halves, "windows": windows, "estimates": estimates, "pairs": pairs}
+    for name, table in found.items():
+        connection.register(name, table)
     write_summary_tables(params, connection)
     return scored, left_out + describe_short_problems(params, connection) + describe_long_samples(connection)
-
-
-def answer_entropies(connection: duckdb.DuckDBPyConnection, first: int, samples: int) -> pa.Table:
-    """The answer entropies of every problem over `samples` samples, from number `first` on."""
-    return database.query(connection, SQL_DIR / "answers.sql", {"first": first, "samples": samples})
-
-
-def answer_entropies_by_half(connection: duckdb.DuckDBPyConnection, samples: int) -> pa.Table:
-    """The same for each half of the samples; `later` marks the second half."""
-    half = samples // 2
-    parts = [(later, answer_entropies(connection, half * later, half)) for later in (False, True)]
-    return pa.concat_tables(p.append_column("later", pa.array([later] * p.num_rows, pa.bool_())) for later, p in parts)
 
 
 def write_summary_tables(params: Params, connection: duckdb.DuckDBPyConnection) -> None:
@@ -82,13 +73,14 @@ def write_summary_tables(params: Params, connection: duckdb.DuckDBPyConnection) 
     entropy_tables.create_measured_table(connection)
     profiles, settings = database.query(connection, SQL_DIR / "profile.sql"), settings_of(params)
     tables.write(entropy_tables.PROFILE_PATH, profiles, profiles.schema)
-    floors = database.query(connection, SQL_DIR / "floors.sql", {"half": params.entropy.samples // 2})
+    half = {"half": params.entropy.samples // 2}
+    floors = database.query(connection, SQL_DIR / "floors.sql", half)
     intervals = estimate_intervals(connection.table("measured").to_arrow_table(), floors, settings)
     tables.write(entropy_tables.INTERVALS_PATH, tables.table_from_rows(intervals, INTERVALS_SCHEMA), INTERVALS_SCHEMA)
-    pairs = pairs_table(params)
-    connection.register("pairs", pairs)
-    changes = database.query(connection, SQL_DIR / "changes.sql")
-    decoupling = estimate_decoupling(changes, pairs.to_pylist(), settings)
+    changes = database.query(connection, SQL_DIR / "changes.sql", half)
+    cells = database.query(connection, SQL_DIR / "cells.sql")
+    pairs = connection.table("pairs").to_arrow_table().to_pylist()
+    decoupling = estimate_decoupling(changes, cells, pairs, params.entropy.samples, settings)
     tables.write(
         entropy_tables.DECOUPLING_PATH, tables.table_from_rows(decoupling, DECOUPLING_SCHEMA), DECOUPLING_SCHEMA
     )

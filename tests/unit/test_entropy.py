@@ -12,16 +12,18 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from scipy import stats
 
 from leash import database, tables
 from leash.grading.graders.types import no_answer_grade, unscored_grade
 from leash.params.groups import Params
 from leash.report import entropy_tables, narrative
 from leash.scoring import entropy_estimates
+from leash.scoring.torch_scorer import sum_by_position
 from leash.statistics import seeds
+from leash.statistics.array_types import IntArray
 from leash.statistics.bootstrap_weights import AnalysisSettings
 from stages.entropy import stage
+from stages.entropy.answers import build_windows, register_answers
 from stages.fetch import stage as fetch
 from stages.sample import stage as sample
 from stages.verify import stage as verify
@@ -65,25 +67,40 @@ def all_scores() -> Rows:
         for dataset, problem in PROBLEMS:
             for i in range(SAMPLES):
                 profile = [float(x) if drawn.random() < 0.7 else None for x in drawn.random(10)]
-                one = {"token_entropy": drawn.random(), "decoding_entropy": drawn.random(), "forks": drawn.random()}
-                key = {"model": model, "dataset": dataset, "problem_id": problem, "sample": i}
-                rows.append({**key, **one, "tokens": int(drawn.integers(4, 60)), "profile": profile})
+                tokens = int(drawn.integers(4, 60))
+                steps = drawn.random(tokens)
+                one = {"decoding_entropy": drawn.random(), "forks": drawn.random(), "profile": profile}
+                one |= {"token_entropy": steps.mean(), "position_sums": sum_by_position(steps, np.array([tokens]))[0]}
+                rows.append(
+                    {"model": model, "dataset": dataset, "problem_id": problem, "sample": i, "tokens": tokens, **one}
+                )
     return rows
 
 
-def connected(verdicts: Rows, scores: Rows | None = None, samples: int = SAMPLES) -> duckdb.DuckDBPyConnection:
+def connected(
+    verdicts: Rows, scores: Rows | None = None, samples: int = SAMPLES, pairs: Sequence[dict[str, str]] = ()
+) -> duckdb.DuckDBPyConnection:
     """DuckDB with these tables, the answer entropies and the measures of every problem."""
     connection = duckdb.connect()
     labels = [pa.field("model", pa.string()), pa.field("dataset", pa.string())]
     schema = pa.schema([*labels, *tables.ENTROPY_SCHEMA])
-    problems = [{"dataset": dataset, "problem_id": problem} for dataset, problem in PROBLEMS]
-    connection.register("problems", pa.Table.from_pylist(problems))
+    problems = [{"dataset": dataset, "problem_id": problem, "cluster": None} for dataset, problem in PROBLEMS]
+    problems_schema = pa.schema([(name, pa.string()) for name in ("dataset", "problem_id", "cluster")])
+    connection.register("problems", pa.Table.from_pylist(problems, schema=problems_schema))
     connection.register("verdicts", pa.Table.from_pylist(verdicts))
     connection.register("entropy", pa.Table.from_pylist(scores or [], schema=schema))
-    connection.register("answers", stage.answer_entropies(connection, 0, samples))
-    connection.register("halves", stage.answer_entropies_by_half(connection, samples))
-    entropy_tables.create_measured_table(connection)
+    register_windows(connection, samples, pairs)
     return connection
+
+
+def register_windows(connection: duckdb.DuckDBPyConnection, samples: int, pairs: Sequence[dict[str, str]] = ()) -> None:
+    """The answer entropies of these tables, and the measures of every problem."""
+    reach = database.query(connection, stage.SQL_DIR / "reach.sql").to_pylist()
+    by_model = {(row["model"], row["dataset"]): row["reach"] for row in reach}
+    found = register_answers(connection, build_windows(by_model, pairs, samples))
+    for name, table in zip(("answers", "halves"), found, strict=True):
+        connection.register(name, table)
+    entropy_tables.create_measured_table(connection)
 
 
 def rows_of(connection: duckdb.DuckDBPyConnection, name: str) -> Rows:
@@ -104,8 +121,21 @@ def answers(classes: Sequence[str | None]) -> dict[str, float]:
         "answers": len(hits),
         "answer_entropy": plug_in,
         "answer_entropy_mm": plug_in + (len(hits) - 1) / (2 * hits.sum()),
+        "answer_entropy_adjusted": chao_jost(hits),
         "unseen": float((hits == 1).sum() / hits.sum()),
     }
+
+
+def chao_jost(hits: IntArray) -> float:
+    """The formula as Chao and Jost (2013) print it, with its difference of logarithms."""
+    n, once, twice = int(hits.sum()), int((hits == 1).sum()), int((hits == 2).sum())
+    seen = float(sum(x / n * sum(1 / k for k in range(x, n)) for x in hits.tolist()))
+    if not once:
+        return seen
+    a = 2 * twice / ((n - 1) * once + 2 * twice) if twice else 2 / ((n - 1) * (once - 1) + 2)
+    if a == 1:
+        return seen
+    return seen + once / n * (1 - a) ** (1 - n) * (-math.log(a) - sum((1 - a) ** r / r for r in range(1, n)))
 
 
 def answered(verdicts: Rows, samples: int) -> Rows:
@@ -121,7 +151,7 @@ def of_one_problem(drawn: Rows, samples: int) -> dict[str, Any]:
 def test_answer_entropies_and_unseen_mass_agree_with_numpy() -> None:
     for row in answered(all_verdicts(), SAMPLES):
         classes = CLASSES[row["model"], row["problem_id"]]
-        assert {name: row[name] for name in answers(classes)} == pytest.approx(answers(classes), abs=1e-15)
+        assert {name: row[name] for name in answers(classes)} == pytest.approx(answers(classes), abs=1e-13)
         assert row["average"] == classes.count(RIGHT[row["problem_id"]]) / SAMPLES
         assert row["samples"] == SAMPLES
 
@@ -132,6 +162,7 @@ def test_answer_entropies_by_hand() -> None:
     assert row["answer_entropy"] == pytest.approx(1.5 * math.log(2))
     assert row["answer_entropy_mm"] == pytest.approx(1.5 * math.log(2) + 2 / 8)
     assert row["unseen"] == 0.5
+    assert (row["all_samples"], row["answer_entropy_all"]) == (4, row["answer_entropy"])
 
 
 def test_miller_madow_is_nearer_the_truth_than_plug_in() -> None:
@@ -184,12 +215,30 @@ def test_no_answer_text_counts_as_output_without_an_answer() -> None:
 
 
 def test_all_problems_are_measured_on_the_same_number_of_samples() -> None:
-    """Later samples do not count; with fewer samples there is no number."""
+    """Later samples count only in the numbers of all samples; with fewer samples there is no number."""
     more = of_one_problem([verdict(i, name) for i, name in enumerate("aabcxyz")], 4)
-    assert more == of_one_problem([verdict(i, name) for i, name in enumerate("aabc")], 4)
+    first = of_one_problem([verdict(i, name) for i, name in enumerate("aabc")], 4)
+    assert {name: more[name] for name in more if "all" not in name} == {
+        name: first[name] for name in first if "all" not in name
+    }
+    assert more["all_samples"] == 7
+    assert more["answer_entropy_adjusted_all"] == pytest.approx(chao_jost(np.array([2, 1, 1, 1, 1, 1])))
+    assert more["unseen_all"] == 5 / 7
     fewer = of_one_problem([verdict(i, name) for i, name in enumerate("aab")], 4)
     assert fewer.pop("samples") == 3
     assert set(list(fewer.values())[3:]) == {None}
+
+
+def test_all_samples_are_those_that_every_problem_has() -> None:
+    """One problem has 5 samples and the other 7: both are measured on 5."""
+    rows = [
+        {"model": "base", "dataset": "chain", "problem_id": problem, **verdict(i, name)}
+        for problem, names in (("a", "aabca"), ("b", "xyxyxzz"))
+        for i, name in enumerate(names)
+    ]
+    found = {row["problem_id"]: row for row in answered(rows, 2)}
+    assert {row["all_samples"] for row in found.values()} == {5}
+    assert found["b"]["answer_entropy_all"] == pytest.approx(answers("xyxyx")["answer_entropy"])
 
 
 def in_group(rows: Rows, model: str, dataset: str) -> Rows:
@@ -264,11 +313,15 @@ def test_a_sample_beyond_the_window_leaves_its_data_set_without_a_mean() -> None
     assert sentences[0].startswith("base on chain: 1 of 8 samples are longer")
 
 
-def paired(connection: duckdb.DuckDBPyConnection, base: str = "base", rlvr: str = "rlvr") -> Rows:
+def paired(
+    connection: duckdb.DuckDBPyConnection, base: str = "base", rlvr: str = "rlvr", samples: int = SAMPLES
+) -> Rows:
     pairs = [{"pair": "both", "base": base, "rlvr": rlvr}]
+    register_windows(connection, samples, pairs)
     connection.register("pairs", pa.Table.from_pylist(pairs))
-    changes = database.query(connection, stage.SQL_DIR / "changes.sql")
-    return entropy_estimates.estimate_decoupling(changes, pairs, AnalysisSettings(resamples=200))
+    changes = database.query(connection, stage.SQL_DIR / "changes.sql", {"half": samples // 2})
+    cells = database.query(connection, stage.SQL_DIR / "cells.sql")
+    return entropy_estimates.estimate_decoupling(changes, cells, pairs, samples, AnalysisSettings(resamples=200))
 
 
 def test_changes_of_a_pair_are_those_of_single_problems() -> None:
@@ -289,8 +342,19 @@ def test_changes_of_a_pair_are_those_of_single_problems() -> None:
         assert row["decoding_entropy"] == pytest.approx(decoding.mean())
         assert row["answer_entropy"] == pytest.approx(plug_in.mean())
         assert row["answer_entropy_mm"] == pytest.approx(corrected.mean())
-        assert row["token_up_answer_down"] == pytest.approx(np.mean((token > 0) & (corrected < 0)))
-        assert row["token_down_answer_up"] == pytest.approx(np.mean((token < 0) & (corrected > 0)))
+        parts = [row[name] for name in ("position_part", "length_part", "rest_part")]
+        if row["uncovered"] > 0.2:
+            assert parts == [None] * 3
+        else:
+            assert sum(parts) == pytest.approx(token.mean(), abs=1e-12)
+        base_sums, rlvr_sums = (
+            sum(r["tokens"] * r["token_entropy"] for r in scores if r["model"] == m and r["problem_id"] in problems)
+            for m in MODELS
+        )
+        base_tokens, rlvr_tokens = (
+            sum(r["tokens"] for r in scores if r["model"] == m and r["problem_id"] in problems) for m in MODELS
+        )
+        assert row["token_entropy_pooled"] == pytest.approx(rlvr_sums / rlvr_tokens - base_sums / base_tokens)
         assert (row["problems"], row["compared"]) == (len(problems), len(problems))
     assert found["make"]["token_entropy_low"] is None
     assert found["all"]["token_entropy_low"] < found["all"]["token_entropy"] < found["all"]["token_entropy_high"]
@@ -300,17 +364,29 @@ def _mean(scores: Rows, model: str, problem: str, name: str) -> float:
     return float(np.mean([row[name] for row in scores if (row["model"], row["problem_id"]) == (model, problem)]))
 
 
-def test_problems_are_counted_by_the_direction_of_their_changes() -> None:
-    """Token up and answer down: two. The reverse: one. Three move the same way, and two do not move in one measure."""
-    token = [0.1, 0.2, -0.3, 0.4, -0.5, -0.6, 0.0, 0.7]
-    answer = [-0.1, -0.2, 0.3, 0.4, -0.5, -0.6, 0.8, 0.0]
-    moves = {"token_entropy": token, "decoding_entropy": token, "answer_entropy": answer, "answer_entropy_mm": answer}
-    changes = pa.table({"pair": ["both"] * 8, "dataset": ["chain"] * 8, **moves})
-    pairs = [{"pair": "both", "base": "base", "rlvr": "rlvr"}]
-    row = entropy_estimates.estimate_decoupling(changes, pairs, AnalysisSettings(resamples=200))[0]
-    assert (row["token_up_answer_down"], row["token_down_answer_up"]) == (2 / 8, 1 / 8)
-    assert row["token_up_answer_down_low"] < 2 / 8 < row["token_up_answer_down_high"]
-    assert row["spearman"] == pytest.approx(stats.spearmanr(token, answer).statistic)
+def many_verdicts(samples: int) -> Rows:
+    """More samples of the same problems, from the same four classes."""
+    return [{**row, "sample": row["sample"] + SAMPLES * i} for i in range(samples // SAMPLES) for row in all_verdicts()]
+
+
+def test_answers_are_correlated_with_token_entropies_of_other_samples() -> None:
+    """With later samples, answers are those; without, those of the other half. Never of the same samples."""
+    for samples, taken in ((4, "the other half"), (8, "later samples"), (64, "later samples")):
+        rows = {row["dataset"]: row for row in paired(connected(many_verdicts(samples), all_scores()))}
+        assert rows["chain"]["answers_from"] == taken
+        assert rows["chain"]["common_samples"] == samples
+        assert rows["all"]["answers_from"] is rows["all"]["spearman"] is None  # over several data sets it misleads
+
+
+def test_only_the_samples_of_both_models_are_compared() -> None:
+    verdicts = [row for row in many_verdicts(8) if row["model"] == "base" or row["sample"] < 6]
+    row = paired(connected(verdicts, all_scores()))[0]
+    assert (row["samples"], row["common_samples"], row["common_samples_most"]) == (4, 6, 6)
+    changes = []
+    for _, problem in PROBLEMS:
+        base, rlvr = ((CLASSES[model, problem] * 2)[:6] for model in MODELS)
+        changes.append(answers(rlvr)["answer_entropy_adjusted"] - answers(base)["answer_entropy_adjusted"])
+    assert row["answer_entropy_adjusted_all"] == pytest.approx(np.mean(changes))
 
 
 def test_a_pair_is_compared_on_the_problems_that_both_models_have() -> None:
@@ -333,7 +409,14 @@ def test_without_token_entropies_answers_are_compared_alone() -> None:
     row = paired(connected(all_verdicts(), scores))[0]
     assert row["compared"] == 3
     assert row["answer_entropy_mm"] < 0
-    unknown = ("token_entropy", "decoding_entropy", "spearman", "token_up_answer_down", "token_down_answer_up")
+    unknown = (
+        "token_entropy",
+        "decoding_entropy",
+        "spearman",
+        "token_entropy_pooled",
+        "token_entropy_long",
+        "rest_part",
+    )
     assert {row[f"{name}{end}"] for name in unknown for end in ("", "_low", "_high")} == {None}
 
 
@@ -349,8 +432,10 @@ def test_a_model_compared_with_itself_does_not_change() -> None:
     row = paired(connected(all_verdicts(), all_scores()), rlvr="base")[0]
     assert row["token_entropy"] == row["token_entropy_low"] == row["token_entropy_high"] == 0
     assert narrative.decoupling_sentence(row) == (
-        "both: token entropy stayed as it was while answer entropy stayed as it was: the data can't tell whether they "
-        "move together on average; problem by problem there is nothing to correlate (over 3 problems)."
+        "both: token entropy stayed as it was (of 4 samples per problem) and answer entropy stayed as it was "
+        "(Chao–Jost, of 4 samples per problem): the data can't tell. Of the answer mass, 50% of that of base is unseen "
+        "in 4 samples (above 20%): these answer entropies are lower bounds, not the entropies, and more samples would "
+        "raise them."
     )
 
 
@@ -360,9 +445,9 @@ def test_values_with_intervals_are_those_of_the_summary() -> None:
     measured = connection.table("measured").to_arrow_table()
     found = entropy_estimates.estimate_intervals(measured, floors_of(connection), AnalysisSettings(resamples=200))
     assert {row["measure"] for row in found} == set(rows_of(connection, "summary")[0]) - {
-        "model", "dataset", "problems", "samples",
+        "model", "dataset", "problems", "samples", "all_samples", "all_samples_most", "long_problems",
     }  # fmt: skip
-    assert len(found) == 6 * 8
+    assert len(found) == 6 * len(entropy_estimates.MEASURES)
     for row in found:
         assert row["value"] == pytest.approx(summary[row["model"], row["dataset"]][row["measure"]], abs=1e-12)
         if row["dataset"] == "all":
@@ -434,10 +519,10 @@ def test_the_embedded_pair_from_samples_to_the_report() -> None:
     rows = entropy_tables.load_decoupling().to_pylist()
     assert [(row["pair"], row["dataset"]) for row in rows] == [("rlvr", "all"), ("rlvr", "chain")]
     by_model = {row["model"]: row for row in colder if row["dataset"] == "all"}
-    for name in entropy_estimates.CHANGE_MEASURES:
+    for name in set(entropy_estimates.CHANGE_MEASURES) - {"token_entropy_long"}:
         assert rows[0][name] == pytest.approx(by_model["rlvr"][name] - by_model["base"][name])
     assert narrative.decoupling_sentence(rows[0]).startswith("rlvr: token entropy ")
-    assert entropy_tables.load_intervals().num_rows == 4 * 8
+    assert entropy_tables.load_intervals().num_rows == 4 * len(entropy_estimates.MEASURES)
     assert entropy_tables.load_profile().num_rows == 4 * 10
 
 

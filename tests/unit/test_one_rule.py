@@ -115,6 +115,7 @@ def reported(support: pa.Table, rows: list[Row], epsilon: float) -> tuple[Row, R
         metrics=compute_metrics(support),
         pass_at_k=add_pass_at_k_intervals(compute_pass_at_k(support), analyses),
         entropy=pa.table({"dataset": pa.array([], pa.string())}),
+        decoupling=pa.table({"pair": pa.array([], pa.string())}),
         analyses=analyses,
         endings={"tuned": []},
         verdicts={"tuned": verdict_sentences(analyses["tuned"]["all"], "mine", "tuned")},

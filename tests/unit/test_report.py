@@ -185,8 +185,11 @@ def test_models_without_weights_have_everything_but_scores(full: dict[str, Any])
         for what in ("perplexities", "token entropies")
         for model in ("base", "rlvr")
     ]
-    scores = ("base_token_entropy", "rlvr_token_entropy")
-    assert [metrics[name] for name in scores] == [None, None]
+    scores = ("base_token_entropy", "rlvr_token_entropy", "decoupling")
+    assert [metrics[name] for name in scores[:2]] == [None, None]
+    for dataset, changes in metrics["decoupling"].items():
+        assert changes["relation"] is changes["token_entropy"]["value"] is changes["rest_part"]["value"] is None
+        assert changes["answer_entropy"] == full["decoupling"][dataset]["answer_entropy"]
     assert {name: value for name, value in metrics.items() if name not in scores} == {
         name: value for name, value in full.items() if name not in scores
     }

@@ -233,8 +233,7 @@ def test_traces_of_files_have_the_likelihood_of_their_tokens_and_end_of_text(pro
 
 
 def trace_scores(problem: Any, length: Floats, base: Floats, rlvr: Floats) -> TraceScores:
-    nothing = np.full(len(length), np.nan)
-    return TraceScores(np.asarray(problem), length, base, rlvr, nothing, nothing)
+    return TraceScores(np.asarray(problem), length, base, rlvr)
 
 
 def draw_population(rng: np.random.Generator, problems: int) -> tuple[Any, Any, Any]:
@@ -272,7 +271,8 @@ def test_the_perplexity_table_recomputed_from_its_traces(project: Params) -> Non
         nlls = {f"nll_{role}": float(rng.uniform(0.2, 2) * tokens) for role in ("base", "rlvr")}
         row = {"pair": "rlvr", "dataset": dataset, "problem_id": f"p{i}", "source": source, "category": "PSO"[i % 3]}
         sizes = {"tokens_base": tokens, "tokens_rlvr": tokens, "bytes": 3 * tokens, "trace": trace}
-        rows.append({**row, **sizes, **nlls, "shuffled_base": None, "shuffled_rlvr": None})
+        bounds = {f"{end}_{role}": 0.5 for end in ("low", "high") for role in ("base", "rlvr")}
+        rows.append({**row, **sizes, **nlls, **bounds, "cluster": None, "entropy": None})
     params = write_params(Path(), small())
     table = perplexity_tables.build_tables(params, pa.Table.from_pylist(rows))[0].to_pylist()
     assert len(table) == 3 * 2 * 3

@@ -85,6 +85,7 @@ def direct(network: PreTrainedModel, row: TokenizedTrace, key: str, spec: Scorin
         mean([entropy(step) for step in decoded]),
         mean([float(h >= spec.forking) for h in own]),
         [mean(tenth) if tenth else None for tenth in tenths],
+        [sum(own[2**i - 1 : 2 ** (i + 1) - 1]) for i in range(len(own).bit_length())],
     )
 
 
@@ -115,6 +116,7 @@ def assert_same(score: Score, other: Score, within: float) -> None:
     for name in ("nll", "decoding_nll", "token_entropy", "decoding_entropy", "forks"):
         assert getattr(score, name) == pytest.approx(getattr(other, name), abs=within), name
     assert score.profile == pytest.approx(other.profile, abs=within)
+    assert score.position_sums == pytest.approx(other.position_sums, abs=10 * within)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -135,6 +137,7 @@ def test_likelihoods_do_not_depend_on_whether_entropies_are_computed() -> None:
         bare = scorer.score(TRACES, replace(spec, entropies=False))
         for score, whole in zip(bare, scorer.score(TRACES, spec), strict=True):
             assert (score.token_entropy, score.decoding_entropy, score.forks, score.profile) == (None,) * 4
+            assert score.position_sums is None
             assert (score.nll, score.decoding_nll) == pytest.approx((whole.nll, whole.decoding_nll), abs=1e-12)
 
 

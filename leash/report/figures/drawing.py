@@ -28,7 +28,9 @@ PERPLEXITY_CAPTION = (
     " E expanded, S shrunk, O out of support)."
 )
 ENTROPY_CAPTION = (
-    "Token-level uncertainty against answer-level diversity, with intervals; arrows lead from base to trained model."
+    "Token-level uncertainty against answer-level diversity, with intervals; arrows lead from base to trained model. "
+    "Both by the paper's estimates at the same number of samples: n samples show an answer entropy of at most ln n, so "
+    "use them to order models, and the table for the entropy itself."
 )
 FigureSpec = tuple[str, Callable[[], Figure]]  # a caption, and a function that draws the figure
 

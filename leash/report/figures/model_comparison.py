@@ -163,6 +163,7 @@ def draw_entropy(rows: Rows, intervals: Rows, pairs: Sequence[tuple[str, str]]) 
             ax.annotate("", xy=at[rlvr], xytext=at[base], arrowprops=arrow)
     ax.margins(0.08)
     ax.set_xlabel("token entropy (nats per token)")
-    ax.set_ylabel("answer entropy (nats per problem)")
+    numbers = [row["samples"] for row in rows if row.get("samples")]
+    ax.set_ylabel(f"answer entropy (nats per problem{f', of {min(numbers):,} samples' if numbers else ''})")
     style.add_legend(figure, entries)
     return figure

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from leash.formatting import format_count, pluralize
+from leash.statistics.answer_entropy import MAX_UNSEEN
 from leash.statistics.bootstrap_weights import Estimate
 from leash.statistics.style import MIN_EFFECT
 
@@ -25,15 +26,6 @@ WITHHELD_STYLE_PHRASES = {
     "few problems": "too few problems to say how surely",
     "interval": "a change of style may explain all of it",
     "small": f"less than the {MIN_EFFECT} nats from which on anything is claimed",
-}
-DIVERGENCE_PHRASES = {
-    1: "on average they diverge: tokens became less certain and answers less varied",
-    -1: "on average they diverge: tokens became more certain and answers more varied",
-}
-CORRELATION_PHRASES = {
-    1: "problem by problem the changes are positively correlated",
-    0: "problem by problem no correlation is visible",
-    -1: "problem by problem the changes are negatively correlated",
 }
 
 
@@ -100,49 +92,72 @@ def ever_reached_sentence(row: Row) -> str:
 
 
 def decoupling_sentence(row: Row) -> str:
-    """A row of the table `decoupling`: how token and answer entropy changed, and whether they changed together.
+    """A row of the table `decoupling`: how token and answer entropy changed on a data set.
 
-    It claims a change only if the interval is on one side of 0.
+    It claims a direction only if both intervals are on one side of 0.
     """
-    token, answer = _estimate_from_row(row, "token_entropy"), _estimate_from_row(row, "answer_entropy_mm")
+    token, answer = _estimate_from_row(row, "token_entropy"), _estimate_from_row(row, "answer_entropy_adjusted_all")
     scope = row["pair"] if row["dataset"] == "all" else f"{row['pair']} on {row['dataset']}"
     if 0 < row["compared"] < row["problems"]:
         scope += f", by {row['compared']} of {row['problems']} problems"
     if answer.value is None:
         return f"{scope}: answer entropy is not measured, because no problem has enough samples of both models."
+    # Data sets may differ in their number of samples.
+    most = row["common_samples_most"]
+    samples = f"{row['common_samples']:,}" + (f" to {most:,}" if most != row["common_samples"] else "")
+    answers = f"answer entropy {_describe_change(answer)} (Chao–Jost, of {samples} samples per problem)"
     if token.value is None:
-        return f"{scope}: token entropy is not measured; answer entropy {_describe_change(answer, ' nats')}."
-    if token.sign * answer.sign == 0:
-        relation = "the data can't tell whether they move together on average"
-    elif token.sign == answer.sign:
-        relation = "on average they move together"
-    else:
-        relation = DIVERGENCE_PHRASES[token.sign]
+        return f"{scope}: token entropy is not measured; {answers}.{_describe_unseen(row, samples)}"
     return (
-        f"{scope}: token entropy {_describe_change(token, ' nats')} while answer entropy {_describe_change(answer)}: "
-        f"{relation}; {_describe_correlation(row)}."
+        f"{scope}: token entropy {_describe_change(token)} (of {row['samples']:,} samples per problem) and {answers}: "
+        f"{row['relation']}.{_describe_parts(row) if token.sign else ''}{_describe_unseen(row, samples)}"
     )
 
 
-def _describe_change(change: Estimate, unit: str = "") -> str:
+def _describe_change(change: Estimate) -> str:
     if change.low is None or change.high is None:
-        return f"moved by {change.value:+.3g}{unit} (of one problem, so without an interval)"
+        return f"moved by {change.value:+.3g} nats on one problem, so without an interval"
     if change.sign == 0 and change.low == change.high:
         return "stayed as it was"
     if change.sign == 0:
-        return f"moved by {change.value:+.3g}{unit} [{change.low:+.3g}, {change.high:+.3g}] (perhaps not at all)"
+        return f"moved by {change.value:+.3g} nats [{change.low:+.3g}, {change.high:+.3g}], perhaps not at all"
     low, high = sorted((abs(change.low), abs(change.high)))
-    return f"{'rose' if change.sign > 0 else 'fell'} by {abs(change.value or 0):.3g}{unit} [{low:.3g}, {high:.3g}]"
+    return f"{'rose' if change.sign > 0 else 'fell'} by {abs(change.value or 0):.3g} nats [{low:.3g}, {high:.3g}]"
 
 
-def _describe_correlation(row: Row) -> str:
-    rank = _estimate_from_row(row, "spearman")
-    over = f"over {pluralize(row['compared'], 'problem')}"
-    if rank.value is None:
-        return f"problem by problem there is nothing to correlate ({over})"
-    if rank.low is None or rank.high is None:
-        return f"problem by problem they are too few to tell (Spearman {rank.value:.3g} {over})"
-    return f"{CORRELATION_PHRASES[rank.sign]} (Spearman {rank.value:.3g} [{rank.low:.3g}, {rank.high:.3g}] {over})"
+def _describe_parts(row: Row) -> str:
+    """Why token entropy changed: what remains at the same length and position is surer or less sure."""
+    if row["uncovered"] is None:
+        return ""
+    if row["rest_part"] is None:
+        return (
+            f" Why token entropy changed is not known: {row['uncovered']:.0%} of the steps of {row['rlvr']} are at "
+            f"lengths and positions that {row['base']} does not have."
+        )
+    rest = _estimate_from_row(row, "rest_part")
+    ends = "" if rest.low is None else f" [{rest.low:+.3f}, {rest.high:+.3f}]"
+    return (
+        f" Of the change of token entropy, {row['position_part']:+.3f} is from where in a completion the steps are, "
+        f"{row['length_part']:+.3f} from how long completions are, and {rest.value:+.3f}{ends} is left at the same "
+        f"length and position."
+    )
+
+
+def _describe_unseen(row: Row, samples: str) -> str:
+    """Which answer entropies are only lower bounds."""
+    if row["lower_bound_at"] is None:
+        return ""
+    unseen = {row[role]: row[f"{role}_unseen_all"] for role in ("base", "rlvr")}
+    much = [f"{share:.0%} of that of {model}" for model, share in unseen.items() if (share or 0) > MAX_UNSEEN]
+    if not much:
+        return (
+            f" At {row['samples']:,} samples, more than {MAX_UNSEEN:.0%} of the answer mass is unseen: answer "
+            f"entropies there are lower bounds."
+        )
+    return (
+        f" Of the answer mass, {' and '.join(much)} is unseen in {samples} samples (above {MAX_UNSEEN:.0%}): these "
+        f"answer entropies are lower bounds, not the entropies, and more samples would raise them."
+    )
 
 
 def _estimate_from_row(row: Row, name: str) -> Estimate:

@@ -233,8 +233,9 @@ def _section_sentences(params: Params, results: Results, section: str, pair: str
                 if row["category"] in ("S", "O") and row["source"] not in params.models
             ]
         case "entropy":
-            rows = matching_rows(results.decoupling, pair=pair, dataset="all")
-            return [narrative.decoupling_sentence(row) for row in rows]
+            # By data set: changes in different directions would cancel, or hide behind each other.
+            rows = matching_rows(results.decoupling, pair=pair)
+            return [narrative.decoupling_sentence(row) for row in rows if row["dataset"] != "all"]
     return []
 
 
