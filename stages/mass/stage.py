@@ -20,13 +20,12 @@ import duckdb
 
 from leash import database, tables
 from leash.params.groups import Params
-from leash.scoring.scorable import require_completions, scorable, write_empty_tables
+from leash.scoring.scorable import MIN_COVERAGE, require_completions, scorable, write_empty_tables
 from leash.scoring.score_tables import ScoringJob, build_job, plan_scoring_workers, update_score_tables
 from leash.scoring.traces import ScoringSpec
 
 SQL_DIR = Path(__file__).parent
 COVERAGE_SAMPLES = 256  # the first samples of each problem decide whether completions repeat
-MIN_COVERAGE = 0.05  # the seen completions must cover at least this share of the correct mass
 
 
 def run(params: Params) -> tuple[int, list[str]]:
@@ -47,9 +46,9 @@ def run(params: Params) -> tuple[int, list[str]]:
         coverage[pair, dataset] = max(seen, default=0.0)
         if seen and coverage[pair, dataset] < MIN_COVERAGE:
             sentences.append(
-                f"{pair} on {dataset}: the correct completions seen cover only {max(seen):.1%} of the correct mass, "
-                f"judged by how often they repeat. They are too long or too varied to have masses of their own, so the "
-                f"unit `completion` is left out."
+                f"{pair} on {dataset}: the correct completions seen cover only {max(seen):.1%} of the correct mass "
+                f"(mean over problems with hits), judged by how often they repeat. They are too long or too varied to "
+                f"have masses of their own, so the unit `completion` is left out."
             )
     spec = ScoringSpec(params.mass.engine, temperature=params.sample.temperature, top_p=params.sample.top_p)
     jobs = [build_mass_job(params, connection, coverage, model, dataset) for model, dataset in scorable(params)]
