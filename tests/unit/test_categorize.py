@@ -17,6 +17,9 @@ from leash.counting import metrics
 from leash.errors import LeashError
 from leash.params.groups import Params
 from leash.statistics import majority
+from leash.statistics.guessing import OtherShares, guessing_p_values
+from leash.statistics.seeds import stream
+from leash.statistics.testing import benjamini_hochberg
 from stages.categorize import stage
 from tests.conftest import ROOT, small, write_params, yaml
 from tests.unit.test_support import overall
@@ -147,6 +150,45 @@ def test_hits_are_tested_against_guessing_among_answered_samples(project: Params
     floor = said()["all"]["guess_floor"]["base"]
     assert floor["not_above"] == [{"dataset": "make", "problem_id": "lucky"}]
     assert (floor["with_hits"], floor["tested"]) == (2, 2)
+
+
+def test_floors_and_p_values_are_those_of_a_plain_loop(project: Params) -> None:
+    """Fourteen problems with random answers, blanks and unscored samples; some have two right answers."""
+    rng = stream("test", "categorize", "guesses")
+    right = {f"p{i:02}": set(rng.choice(list("abcdefgh"), 1 + (i == 3), replace=False).tolist()) for i in range(14)}
+    samples: Samples = {}
+    for model in ("base", "rlvr"):
+        drawn = {name: rng.choice(list("aaaabbbccdefgh--"), 40).tolist() for name in right}
+        samples[model] = {name: "".join(x.upper() if x in right[name] else x for x in drawn[name]) for name in right}
+    given(samples)
+    same_class("base", {x.upper(): x for x in "abcdefgh"})
+    same_class("rlvr", {x.upper(): x for x in "abcdefgh"})
+    rows = {row["problem_id"]: row for row in written(write_params(Path(), small(**{**MAKE, "sample": {"k": 40}})))}
+    known = {n: {x.lower() for text in samples.values() for x in text[n] if x.isupper()} for n in right}
+    sums: list[list[float]] = []
+    hits, answered, first = [], [], []
+    for name in right:
+        shares, sizes = [], []
+        for other, text in samples["base"].items():
+            wrong = [x for x in text if x.islower()]
+            if other != name and not known[other] & known[name] and len(wrong) > 1:
+                shares.append(sum(x in known[name] for x in wrong) / len(wrong))
+                sizes.append(len(wrong))
+        s, m = np.array(shares), np.array(sizes)
+        sums.append([len(s), s.sum(), (s**2).sum(), (s * (1 - s) / (m - 1)).sum(), (1 / m).sum()])
+        assert rows[name]["guess_base"] == pytest.approx(s.mean())
+        own = samples["base"][name]
+        hits.append(sum(x.isupper() for x in own))
+        answered.append(len(own) - own.count("-"))
+        first.append(len({x for x in own if x.isupper()}) if len(known[name]) > 1 else 0)
+    columns = np.array(sums).T
+    family = np.full(len(right), "one", dtype=object)
+    others = OtherShares(columns[0].astype(int), *columns[1:])
+    p_values = guessing_p_values(np.array(hits), np.array(answered), np.array(first), others, family)
+    q_values = benjamini_hochberg(np.where(np.array(hits) == 0, 1.0, p_values), family)
+    expected = [None if h == 0 or np.isnan(q) else q for h, q in zip(hits, q_values, strict=True)]
+    assert sum(q is not None for q in expected) > 8
+    assert [rows[name]["guess_p_base"] for name in right] == [q if q is None else pytest.approx(q) for q in expected]
 
 
 def test_right_answers_that_were_hit_once_show_nothing(project: Params) -> None:

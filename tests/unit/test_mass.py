@@ -71,9 +71,9 @@ def write_completions(texts: Mapping[str, list[str] | dict[str, list[str]]]) -> 
     about = {"dataset": "chain", "question": "compute 3 + 4 :", "gold": ["7"], "grader": "exact", "images": None}
     by_problem = {model: found if isinstance(found, dict) else {"p": found} for model, found in texts.items()}
     names = dict.fromkeys(name for found in by_problem.values() for name in found)
-    rows = [{**about, "problem_id": name, "meta": "{}"} for name in names]
+    asked = [{**about, "problem_id": name, "meta": "{}"} for name in names]
     tables.write(
-        tables.problems_path("chain"), tables.table_from_rows(rows, tables.PROBLEMS_SCHEMA), tables.PROBLEMS_SCHEMA
+        tables.problems_path("chain"), tables.table_from_rows(asked, tables.PROBLEMS_SCHEMA), tables.PROBLEMS_SCHEMA
     )
     for model, found in by_problem.items():
         drawn = [(name, i, text) for name, written in found.items() for i, text in enumerate(written)]
@@ -216,8 +216,9 @@ def test_a_tempered_run_weighs_by_what_was_sampled_and_categorizes_by_the_models
         base, rlvr = (by_key[model][row["problem_id"], row["unit_key"]] for model in ("base", "rlvr"))
         missed = math.prod(1 - math.exp(-each["decoding_nll"]) for each in (base, rlvr)) ** 64
         assert row["inclusion"] == pytest.approx(1 - missed, rel=1e-6)
-        above = tuple(math.exp(-each["nll"]) > 0.01 for each in (base, rlvr))
-        assert row["category"] == {(1, 1): "P", (0, 1): "E", (1, 0): "S", (0, 0): "O"}[above]
+        above = math.exp(-base["nll"]) > 0.01, math.exp(-rlvr["nll"]) > 0.01
+        letters = {(True, True): "P", (False, True): "E", (True, False): "S", (False, False): "O"}
+        assert row["category"] == letters[above]
 
 
 def test_an_early_stop_leaves_the_chance_of_being_seen_unknown(project: Params) -> None:
