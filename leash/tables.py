@@ -86,8 +86,12 @@ SUPPORT_SCHEMA = _schema(
     _optional(INT32, "hit_base", "hit_rlvr"),  # number of the first correct sample
     # among the first k // 8 samples
     _required(INT32, "n_base_first", "c_base_first", "n_rlvr_first", "c_rlvr_first"),
-    _optional(FLOAT64, "guess_base", "guess_rlvr"),  # probability that another problem's answer is correct here
-    _optional(BOOL, "lucky_base", "lucky_rlvr"),  # no more hits than guessing gives; null: no hits
+    _optional(FLOAT64, "guess_base", "guess_rlvr"),  # the chance that a wrong answer to another problem is right here
+    # above_guessing: are the hits shown to be more than a guesser's (guess_p: its corrected p-value)? null: no hits or
+    # no test
+    _optional(FLOAT64, "guess_p_base", "guess_p_rlvr"),
+    _optional(BOOL, "above_guessing_base", "above_guessing_rlvr"),
+    _optional(FLOAT64, "inclusion"),  # the chance that k samples of both models show this completion; null: other units
     # as in the problems table; cluster is null if `categorize.clusters` is none
     _optional(STRING, "level", "cluster"),
 )

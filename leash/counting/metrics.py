@@ -14,8 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leash import tables
-from leash.statistics.array_types import BoolArray, ObjectArray, is_none
-from leash.statistics.categories import category_letters, classify_masses
+from leash.statistics.array_types import BoolArray, IntArray, ObjectArray, is_none
+from leash.statistics.bootstrap_weights import AnalysisSettings
+from leash.statistics.categories import category_letters
+from leash.statistics.completions import is_stable, weigh_completions
 from leash.statistics.counts import ROLES, Counts
 from leash.statistics.pass_at_k import pass_at_k_columns
 from leash.statistics.ratios import RATIO_NAMES, compute_ratios
@@ -32,7 +34,9 @@ PASS_AT_K_SCHEMA = pa.schema(
     {**dict.fromkeys(("pair", "dataset", "role"), pa.string()), "k": pa.int32(), "pass_at_k": pa.float64()}
 )
 BY_EPSILON_SCHEMA = pa.schema(
-    {"pair": pa.string(), "dataset": pa.string(), "epsilon": pa.float64(), "completions": pa.int64()} | CATEGORY_COLUMNS
+    {"pair": pa.string(), "dataset": pa.string(), "k": pa.int64(), "k_most": pa.int64(), "epsilon": pa.float64()}
+    | {"seen": pa.int64(), "effective": pa.float64(), **dict.fromkeys("PES", pa.float64())}
+    | {f"{name}{end}": pa.float64() for name in RATIO_NAMES for end in ("", "_low", "_high")}
 )
 Row = dict[str, Any]
 
@@ -94,20 +98,40 @@ def _count_tested(letters: ObjectArray, tested: ObjectArray, category: str) -> i
     return int((tested == category).sum())
 
 
-def completion_metrics_by_epsilon(completions: pa.Table, epsilons: Sequence[float] = COMPLETION_EPSILONS) -> pa.Table:
-    """P, E, S, O and the ratios of completions at several epsilons, per pair and data set and over all. Completions
-    have exact masses, so no epsilon is too small; at 0 all of them are in both supports."""
+def completion_metrics_by_epsilon(
+    completions: pa.Table, settings: AnalysisSettings, epsilons: Sequence[float] = COMPLETION_EPSILONS
+) -> pa.Table:
+    """P, E, S and the ratios of all completions at several epsilons, per pair and data set and over all, by the weights
+    of leash/statistics/completions.py. An epsilon is left out where k samples show too few of the completions with such
+    a mass."""
     rows: list[Row] = []
     for pair, part in _split_by_pair(completions):
         base, rlvr = (part[f"mass_{role}"].to_numpy(zero_copy_only=False) for role in ROLES)
-        dataset = part["dataset"].to_numpy(zero_copy_only=False)
-        letters = {epsilon: classify_masses(base, rlvr, epsilon).letters for epsilon in epsilons}
+        inclusion = part["inclusion"].to_numpy(zero_copy_only=False).astype(float)
+        dataset, k = part["dataset"].to_numpy(zero_copy_only=False), part["k"].to_numpy()
+        cluster = _number_clusters(part, settings)
         for name in ("all", *sorted(set(dataset.tolist()))):
             mask = (dataset == name) | (name == "all")
-            for epsilon in epsilons:
-                key = {"pair": pair, "dataset": name, "epsilon": epsilon, "completions": int(mask.sum())}
-                rows.append({**key, **count_categories(letters[epsilon][mask])})
+            least, most = int(k[mask].min()), int(k[mask].max())
+            for epsilon in (e for e in epsilons if is_stable(least, e)):
+                found = weigh_completions(base[mask], rlvr[mask], inclusion[mask], cluster[mask], epsilon, settings)
+                ratios = [found.pop(ratio).columns(ratio) for ratio in RATIO_NAMES]
+                row: Row = {"pair": pair, "dataset": name, "k": least, "k_most": most, "epsilon": epsilon, **found}
+                for columns in ratios:
+                    row |= columns
+                rows.append(row)
     return tables.table_from_rows(rows, BY_EPSILON_SCHEMA)
+
+
+def _number_clusters(completions: pa.Table, settings: AnalysisSettings) -> IntArray:
+    """The cluster of each completion's problem; the problem itself if it has none, or if problems are independent."""
+    names = [completions[name].to_pylist() for name in ("dataset", "problem_id", "cluster")]
+    index: dict[tuple[str, bool, str], int] = {}
+    numbers = []
+    for dataset, problem, cluster in zip(*names, strict=True):
+        alone = cluster is None or settings.clusters == "none"
+        numbers.append(index.setdefault((dataset, alone, problem if alone else cluster), len(index)))
+    return np.array(numbers, dtype=np.int64)
 
 
 def compute_pass_at_k(support: pa.Table, budgets: Sequence[int] = PASS_AT_K_BUDGETS) -> pa.Table:

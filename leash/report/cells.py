@@ -85,6 +85,11 @@ HEADINGS = {
     "fitted": "pass@k, fitted",
     "possible": "pass@k, possible",
     "unseen": "mass of unseen answers",
+    "effective": "effective completions",
+    "bound": "bound by its own",
+    "completions_with_partners": "completions with partners'",
+    "bound_with_partners": "bound with partners'",
+    "sampled": "share of correct samples",
 }
 HEADING_SUFFIXES = {
     "_floor": "floor",

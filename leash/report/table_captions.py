@@ -80,11 +80,22 @@ TABLE_CAPTIONS: dict[str, tuple[str, str]] = {  # title, note
     ),
     "completions": (
         "Support of each distinct correct completion",
-        "One row per pair and epsilon. A completion's mass is its exact probability, so it needs no noise floor.",
+        "One row per pair, data set and ε. A completion's mass is its exact probability. Only completions that k "
+        "samples of a model showed are known, so each is counted by the inverse of its chance of being seen: P, E and "
+        "S are estimates for all correct completions, seen or not, with intervals over problems. Seen: the distinct "
+        "completions that were seen and have a mass above ε in a model. Effective: as many equally weighted ones. In "
+        "neither (O) can't be estimated: most of these are never seen. An ε is left out if completions of that mass "
+        "are seen with a chance below 5%. A dash: fewer than 10 effective completions, or the chance of being seen is "
+        "unknown or below 5%, as after an early stop.",
     ),
     "masses": (
         "What the correct completions seen weigh together",
-        "One row per model and data set: a lower bound of its mass of correct completions, beside the sampled share.",
+        "One row per model and data set, means over problems. Bound by its own: the exact mass of the distinct correct "
+        "completions that the model wrote, a lower bound of its mass of correct completions. With partners': the same "
+        "with those that the other models of its pairs wrote, so it depends on the pairs of the run. The share of "
+        "correct samples varies by chance and may be below a bound. Barely covered: problems with hits on which the "
+        "model's own completions cover less than 5% of its correct mass, judged by how often they repeat. There the "
+        "bound says little.",
     ),
     "trainings": (
         "Different trainings of one base",

@@ -19,6 +19,9 @@ from leash.params.groups import Params
 from leash.prompts import load_problem_images
 from leash.weights import has_weights
 
+# Exact masses mean something if the seen completions cover at least this share of the correct mass.
+MIN_COVERAGE = 0.05
+
 
 def scorable(params: Params) -> list[tuple[str, str]]:
     """The models with weights, each with the data sets without images."""

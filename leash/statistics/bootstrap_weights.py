@@ -139,7 +139,7 @@ def estimate_from_draws(value: float, draws: FloatArray, confidence: float) -> E
     return Estimate(value, float(low), float(high))
 
 
-def t_correction(problems: int, confidence: float) -> float:
+def t_correction(problems: float, confidence: float) -> float:
     """How much wider Student's interval of a mean is than the central interval of normal draws."""
     tail = (1 - confidence) / 2
     too_few = stats.t.isf(tail, problems - 1) / stats.norm.isf(tail)

@@ -2,7 +2,9 @@
 -- its mass under both models from the exact log-probability. This is Definition 2.1 taken literally. Nothing is
 -- estimated, so there are no counts, intervals or tests. No softmax is 0: at epsilon = 0 every completion is in every
 -- support.
--- stage.py adds the category, by the rule of leash/statistics/categories.py.
+-- stage.py adds the category, by the rule of leash/statistics/categories.py, and the chance that the completion was seen
+-- (leash/statistics/completions.py), from its probability as sampled and the number of samples of each model (drawn).
+-- That number is null if samples are missing, or if sampling stopped early: then it depends on the hits.
 with masses as (
     select
         plan.pair,
@@ -13,7 +15,9 @@ with masses as (
         base.problem_id,
         base.completion,
         exp(-base.nll) as mass_base,
-        exp(-rlvr.nll) as mass_rlvr
+        exp(-rlvr.nll) as mass_rlvr,
+        exp(-base.decoding_nll) as sampled_base,
+        exp(-rlvr.decoding_nll) as sampled_rlvr
     from plan
     inner join mass as base on base.model = plan.base and base.dataset = plan.dataset
     inner join mass as rlvr
@@ -25,12 +29,12 @@ with masses as (
 select
     pair,
     dataset,
-    domain,
+    masses.domain,
     problem_id,
     'completion' as unit,
     completion as unit_key,
-    k,
-    epsilon,
+    masses.k,
+    masses.epsilon,
     0 as n_base,
     0 as c_base,
     null as ended_base,
@@ -56,10 +60,15 @@ select
     0 as c_rlvr_first,
     null as guess_base,
     null as guess_rlvr,
-    null as lucky_base,
-    null as lucky_rlvr,
-    problems.level,
-    null as cluster
+    null as guess_p_base,
+    null as guess_p_rlvr,
+    null as above_guessing_base,
+    null as above_guessing_rlvr,
+    counts.level,
+    counts.cluster,
+    sampled_base,
+    sampled_rlvr,
+    if(counts.ended_base = 'k' and counts.ended_rlvr = 'k', masses.k, null) as drawn
 from masses
-left join problems using (dataset, problem_id)
+left join counts using (pair, dataset, problem_id)
 order by pair, dataset, problem_id, completion

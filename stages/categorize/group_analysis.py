@@ -1,7 +1,8 @@
 """The statistics of every group of problems: all of them, each domain if there are several, and each data set.
 
 Writes data/analysis/{pair}.json: by group the dictionary of `leash.statistics.analysis`, and what needs the order of
-samples or their answers: the plain hit rate of the first k, maj@k, and the hits that guessing explains.
+samples or their answers: the plain hit rate of the first k, maj@k, and the problems whose hits are not shown to be
+above guessing.
 """
 
 from __future__ import annotations
@@ -158,12 +159,14 @@ def compute_majorities(connection: duckdb.DuckDBPyConnection, plan: pa.Table, se
 
 
 def summarize_guess_floor(rows: pa.Table, role: str) -> dict[str, Any]:
-    """The mean guess floor of the problems that have one, and the problems whose hits are not above theirs."""
-    floors = rows[f"guess_{role}"].drop_null()
-    lucky = rows.filter(pc.fill_null(rows[f"lucky_{role}"], False)).select(["dataset", "problem_id"])
+    """The mean guess floor of the problems that have one, how many problems with hits were tested against theirs, and
+    those that are not shown to be above it."""
+    floors, tested = rows[f"guess_{role}"].drop_null(), rows[f"above_guessing_{role}"].drop_null()
+    not_shown = pc.invert(pc.fill_null(rows[f"above_guessing_{role}"], True))
     return {
         "mean": pc.mean(floors).as_py(),
         "problems": len(floors),
-        "with_hits": len(rows[f"lucky_{role}"].drop_null()),
-        "not_above": lucky.to_pylist(),
+        "with_hits": int((rows[f"c_{role}"].to_numpy() > 0).sum()),
+        "tested": len(tested),
+        "not_above": rows.filter(not_shown).select(["dataset", "problem_id"]).to_pylist(),
     }

@@ -24,17 +24,19 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from scipy import stats
 
 from leash import database, tables
 from leash.counting.hit_counts import bases_plan, common_k_plan, create_counts_table, open_tallies, pair_plan
 from leash.errors import MissingVerdictsError
 from leash.params.groups import Params
-from leash.statistics.array_types import FloatArray, IntArray
+from leash.statistics.array_types import ObjectArray
 from leash.statistics.categories import categorize_problems, classify_masses
+from leash.statistics.completions import inclusion_probability
 from leash.statistics.counts import ROLES, Counts
+from leash.statistics.guessing import OtherShares, guessing_p_values, hits_without_evidence
 from leash.statistics.rounding import round_column
 from leash.statistics.sure_support import call_both
+from leash.statistics.testing import benjamini_hochberg
 from stages.categorize import cross_pair, ever_reached, group_analysis
 
 SQL_DIR = Path(__file__).parent
@@ -79,21 +81,23 @@ def support_by_unit(connection: duckdb.DuckDBPyConnection, params: Params, unit:
     """The support table by answer or by completion, for the plan and counts that `problem_support` left."""
     if unit == "answer":
         counts = database.query(connection, SQL_DIR / "answers.sql")
-        for role in ROLES:
-            # Only a problem has a guess floor.
-            counts = counts.append_column(f"guess_{role}", pa.nulls(counts.num_rows, pa.float64()))
         return add_categories(counts, params.categorize.confidence)
     if not any(tables.mass_path(model, d).exists() for model in params.run.models for d in params.run.datasets):
         return tables.table_from_rows([], tables.SUPPORT_SCHEMA.append(pa.field("pair", tables.STRING)))
     rows = database.query(connection, SQL_DIR / "completions.sql")
     base, rlvr, epsilon = (rows[name].to_numpy() for name in ("mass_base", "mass_rlvr", "epsilon"))
     letters = classify_masses(base, rlvr, epsilon).letters
+    drawn, *sampled = (
+        rows[name].to_numpy(zero_copy_only=False).astype(float) for name in ("drawn", "sampled_base", "sampled_rlvr")
+    )
+    inclusion = inclusion_probability(drawn, drawn, *sampled)
+    rows = rows.append_column("inclusion", pa.array(inclusion, from_pandas=True))
     return rows.append_column("category", pa.array(letters, tables.STRING))
 
 
 def add_categories(counts: pa.Table, confidence: float) -> pa.Table:
-    """The counts with masses, their exact intervals, calls of support, categories, tests, and a mark on hits that
-    guessing explains."""
+    """The counts with masses, their exact intervals, calls of support, categories and tests. Problems are also tested
+    against their guess floor; answers have none."""
     columns: dict[str, Any] = {}
     arrays = Counts.from_table(counts)
     # The tests of one pair are one family; see categorize_problems.
@@ -101,10 +105,6 @@ def add_categories(counts: pa.Table, confidence: float) -> pa.Table:
     for role in ROLES:
         columns[f"mass_{role}"] = categories.masses[role]
         columns[f"low_{role}"], columns[f"high_{role}"] = categories.bounds[role]
-        if f"guess_{role}" in counts.column_names:
-            guess = np.array(counts[f"guess_{role}"].to_pylist(), dtype=float)
-            samples = arrays.samples(role)
-            columns[f"lucky_{role}"] = is_explained_by_guessing(samples.n, samples.c, guess, confidence)
     columns |= {"p_value": categories.p_values, "q_value": categories.q_values}
     for name, values in columns.items():
         counts = counts.append_column(name, pa.array(values, from_pandas=True))
@@ -112,15 +112,46 @@ def add_categories(counts: pa.Table, confidence: float) -> pa.Table:
     words |= {f"support_{role}": calls for role, calls in call_both(arrays, confidence).items()}
     for name, letters in words.items():
         counts = counts.append_column(name, pa.array(letters, tables.STRING))
+    counts = counts.append_column("inclusion", pa.nulls(counts.num_rows, pa.float64()))
+    for role in ROLES:
+        counts = add_guess_tests(counts, role, confidence)
     return counts
 
 
-def is_explained_by_guessing(n: IntArray, c: IntArray, guess: FloatArray, confidence: float) -> pa.Array:
-    """Whether guessing would give as many hits, by an exact binomial test of c in n. Null if there are no hits, or no
-    guess floor."""
-    # After a stop at the c-th hit, an outcome at least as strong has c or more hits in n samples: the same tail.
-    unknown = (c == 0) | np.isnan(guess)
-    return pa.array(stats.binom.sf(c - 1, n, np.where(unknown, 0.0, guess)) > 1 - confidence, mask=unknown)
+def add_guess_tests(counts: pa.Table, role: str, confidence: float) -> pa.Table:
+    """The counts with the test of a model's hits against guessing: the p-value, corrected for the problems of its data
+    set, and whether the hits are shown to be above guessing. Null: no hits, or no test (leash/statistics/guessing.py).
+    """
+    if f"others_{role}" not in counts.column_names:
+        p_values = np.full(counts.num_rows, np.nan)
+        counts = counts.append_column(f"guess_{role}", pa.nulls(counts.num_rows, pa.float64()))
+    else:
+        names = ("others", "shares", "squares", "noise", "one_hit", "answered_hits", "answered", "distinct_hits")
+        columns = {
+            name: np.nan_to_num(counts[f"{name}_{role}"].to_numpy(zero_copy_only=False).astype(float))
+            for name in (*names, "right_answers")
+        }
+        hits, answered, distinct, right = (
+            columns[name].astype(np.int64) for name in ("answered_hits", "answered", "distinct_hits", "right_answers")
+        )
+        family = dataset_of_pair(counts)
+        without_evidence = hits_without_evidence(hits, distinct, right, family)
+        others = OtherShares(columns["others"].astype(np.int64), *(columns[name] for name in names[1:5]))
+        p_values = guessing_p_values(hits, answered, without_evidence, others, family)
+        # All problems of the data set count, also those without a hit: which have hits is chance, too.
+        missed = (counts[f"n_{role}"].to_numpy() > 0) & (counts[f"c_{role}"].to_numpy() == 0)
+        p_values = benjamini_hochberg(np.where(missed, 1.0, p_values), family)
+        p_values[missed] = np.nan
+    untested = np.isnan(p_values)
+    counts = counts.append_column(f"guess_p_{role}", pa.array(p_values, from_pandas=True))
+    above = pa.array(np.nan_to_num(p_values, nan=1.0) < 1 - confidence, mask=untested)
+    return counts.append_column(f"above_guessing_{role}", above)
+
+
+def dataset_of_pair(rows: pa.Table) -> ObjectArray:
+    """The pair and data set of each row, as one text."""
+    keys = zip(rows["pair"].to_pylist(), rows["dataset"].to_pylist(), strict=True)
+    return np.array([f"{pair}\n{dataset}" for pair, dataset in keys], dtype=object)
 
 
 def round_table(table: pa.Table) -> pa.Table:

@@ -26,7 +26,7 @@ import pyarrow as pa
 from leash import database, tables
 from leash.params.groups import Params
 from leash.sample_ledger import Ledger
-from leash.scoring.scorable import require_completions, scorable, write_empty_tables
+from leash.scoring.scorable import MIN_COVERAGE, require_completions, scorable, write_empty_tables
 from leash.scoring.score_tables import build_job, plan_scoring_workers, update_score_tables
 from leash.scoring.token_splits import describe_other_tokens, index_drawn_tokens
 from leash.scoring.traces import ScoringSpec
@@ -36,7 +36,6 @@ from leash.weights import find_weights, has_weights, load_tokenizer
 SQL_DIR = Path(__file__).parent
 LABEL_NAMES = ("problem_id", "completion", "hits", "first")
 COVERAGE_SAMPLES = 256  # the first samples of each problem decide whether completions repeat
-MIN_COVERAGE = 0.05  # the seen completions must cover at least this share of the correct mass
 
 
 def run(params: Params) -> tuple[int, list[str]]:
@@ -57,9 +56,9 @@ def run(params: Params) -> tuple[int, list[str]]:
         coverage[pair, dataset] = max(seen, default=0.0)
         if seen and coverage[pair, dataset] < MIN_COVERAGE:
             sentences.append(
-                f"{pair} on {dataset}: the correct completions seen cover only {max(seen):.1%} of the correct mass, "
-                f"judged by how often they repeat. They are too long or too varied to have masses of their own, so the "
-                f"unit `completion` is left out."
+                f"{pair} on {dataset}: the correct completions seen cover only {max(seen):.1%} of the correct mass "
+                f"(mean over problems with hits), judged by how often they repeat. They are too long or too varied to "
+                f"have masses of their own, so the unit `completion` is left out."
             )
     spec = ScoringSpec(params.mass.engine, temperature=params.sample.temperature, top_p=params.sample.top_p)
     jobs, drawn = [], {}

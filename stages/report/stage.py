@@ -31,7 +31,7 @@ from leash.report.page import content, html
 from leash.report.provenance import collect_provenance
 from leash.report.report_data import Results
 from leash.report.tables import build_report_tables
-from leash.scoring.scorable import scorable
+from leash.scoring.scorable import MIN_COVERAGE, scorable
 
 SQL_DIR = Path(__file__).parent
 # Other answers of a problem are counted together, and longer answers are cut.
@@ -77,7 +77,7 @@ def collect_results(params: Params) -> Results:
         comparison=trajectory.filter(pc.equal(trajectory["dataset"], "all")),
         ever_reached=tables.read(cross_pair.EVER_REACHED_PATH, cross_pair.EVER_REACHED_SCHEMA, "leash categorize"),
         paired=tables.read(cross_pair.PAIRED_PATH, cross_pair.PAIRED_SCHEMA, "leash categorize"),
-        completions=completion_metrics_by_epsilon(_read_support(params, "completion")),
+        completions=completion_metrics_by_epsilon(_read_support(params, "completion"), settings_of(params)),
         masses=mass_lower_bounds(params, connection),
         perplexity=by_category,
         style=style,
@@ -110,8 +110,9 @@ def load_top_answers(connection: duckdb.DuckDBPyConnection) -> pa.Table:
 
 
 def mass_lower_bounds(params: Params, connection: duckdb.DuckDBPyConnection) -> pa.Table:
-    """The mass of the correct completions that a model wrote, which is a lower bound of the mass of all correct ones,
-    beside the share of its samples that is correct. Data sets without exact masses are left out."""
+    """The mass of the correct completions that a model wrote, and with those of its partners: lower bounds of the mass
+    of all correct ones, beside the share of its samples that is correct. Data sets without exact masses are left out.
+    """
     weighed = [
         {"model": model, "dataset": dataset, "k": params.k(model, dataset)}
         for model, dataset in scorable(params)
@@ -119,7 +120,7 @@ def mass_lower_bounds(params: Params, connection: duckdb.DuckDBPyConnection) -> 
     ]
     schema = pa.schema({"model": tables.STRING, "dataset": tables.STRING, "k": tables.INT32})
     connection.register("weighed", pa.Table.from_pylist(weighed, schema=schema))
-    return database.query(connection, SQL_DIR / "bounds.sql")
+    return database.query(connection, SQL_DIR / "bounds.sql", {"covered": MIN_COVERAGE})
 
 
 def _read_support(params: Params, unit: str) -> pa.Table:

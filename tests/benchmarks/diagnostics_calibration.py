@@ -12,11 +12,16 @@ from __future__ import annotations
 import argparse
 import time
 
-from diagnostics import style
+from diagnostics import completions, entropy, luck, style
 from goals import Goals
 from result import tell
 
-PARTS = {"style": style.measure}
+PARTS = {
+    "style": style.measure,
+    "entropy": entropy.measure,
+    "luck": luck.measure,
+    "completions": completions.measure,
+}
 
 
 def main() -> None:

@@ -17,6 +17,9 @@ from leash.counting import metrics
 from leash.errors import LeashError
 from leash.params.groups import Params
 from leash.statistics import majority
+from leash.statistics.guessing import OtherShares, guessing_p_values
+from leash.statistics.seeds import stream
+from leash.statistics.testing import benjamini_hochberg
 from stages.categorize import stage
 from tests.conftest import ROOT, small, write_params, yaml
 from tests.unit.test_support import overall
@@ -108,27 +111,93 @@ def test_answers_of_a_problem_that_stopped_early_are_not_guessed(project: Params
     assert {row["problem_id"] for row in written(params, "answer")} == {"q"}
 
 
-def test_the_guess_floor_is_the_chance_of_an_answer_to_another_problem(project: Params) -> None:
-    """The base says 2 to half of everything; where 2 is right, that is no discovery."""
-    given({"base": {"p": "TTTTxxxx", "q": "tttttttt", "r": "xxxxttAA"}, "rlvr": dict.fromkeys("pqr", "xxxxxxxx")})
-    spelled = {"T": "t"}  # right or wrong, it is the same answer
-    place = tables.verdicts_folder("base", "make") / "a.parquet"
+def same_class(model: str, spelled: dict[str, str]) -> None:
+    """Give answers the class of another: right or wrong, it is the same answer."""
+    place = tables.verdicts_folder(model, "make") / "a.parquet"
     rows = tables.read(place, tables.VERDICTS_SCHEMA, "").to_pylist()
     same = [{**row, "answer_class": spelled.get(row["answer_class"], row["answer_class"])} for row in rows]
     tables.write(place, tables.table_from_rows(same, tables.VERDICTS_SCHEMA), tables.VERDICTS_SCHEMA)
-    p, q, r = written(write_params(Path(), small(**MAKE)))
-    assert p["guess_base"] == pytest.approx((1 + 2 / 8) / 2)
-    assert (p["lucky_base"], q["lucky_base"], r["lucky_base"]) == (True, None, False)
-    assert (q["guess_base"], r["guess_base"]) == (None, 0)
-    assert (p["guess_rlvr"], p["lucky_rlvr"]) == (0, None)
+
+
+def test_the_guess_floor_is_the_chance_of_a_wrong_answer_to_another_problem(project: Params) -> None:
+    """The base says t to half of everything; where t is right, that is no discovery."""
+    base = {"p": "TTTTxxxx", "q": "tttttttt", "r": "xxxxttAA", "s": "TTTTTTTT"}
+    given({"base": base, "rlvr": dict.fromkeys("pqrs", "xxxxxxxx")})
+    same_class("base", {"T": "t"})
+    p, q, r, s = written(write_params(Path(), small(**MAKE)))
+    # t is right on s, too, so what is said there is no guess. The wrong answers of q and r count.
+    assert p["guess_base"] == s["guess_base"] == pytest.approx((1 + 2 / 6) / 2)
+    assert (q["guess_base"], r["guess_base"], p["guess_rlvr"]) == (None, 0, 0)
+    # Two other problems do not show how much habits vary.
+    assert {row[f"above_guessing_{role}"] for row in (p, q, r, s) for role in ("base", "rlvr")} == {None}
+
+
+def test_hits_are_tested_against_guessing_among_answered_samples(project: Params) -> None:
+    """Twelve problems on which the base says t to a quarter of what it answers; one that it solves, mostly blank."""
+    guessed = {f"g{i:02}": "txxx" * 2 + "-" * 24 for i in range(12)}
+    base = {**guessed, "lucky": "Txyz" * 2 + "-" * 24, "solved": "A" * 8 + "-" * 24, "unsolved": "x" * 32}
+    given({"base": base, "rlvr": dict.fromkeys(base, "x" * 32)})
+    same_class("base", {"T": "t"})
+    params = write_params(Path(), small(**{**MAKE, "sample": {"k": 32}}))
+    rows = {row["problem_id"]: row for row in written(params)}
+    assert rows["lucky"]["guess_base"] == pytest.approx(
+        12 / 4 / 13
+    )  # 12 others and `unsolved`; `solved` has no wrong one
+    assert rows["lucky"]["above_guessing_base"] is False
+    assert rows["lucky"]["guess_p_base"] > 0.2
+    assert rows["solved"]["above_guessing_base"] is True  # 8 of 8 answered, where 8 of 32 would say less
+    assert rows["unsolved"]["above_guessing_base"] is rows["g00"]["guess_p_base"] is None
     floor = said()["all"]["guess_floor"]["base"]
-    assert floor["not_above"] == [{"dataset": "make", "problem_id": "p"}]
+    assert floor["not_above"] == [{"dataset": "make", "problem_id": "lucky"}]
+    assert (floor["with_hits"], floor["tested"]) == (2, 2)
 
 
-def test_hits_far_above_the_floor_are_no_luck() -> None:
-    n, c = np.array([1000, 1000, 1000, 0]), np.array([10, 40, 0, 0])
-    guess = np.array([0.01, 0.01, 0.01, np.nan])
-    assert stage.is_explained_by_guessing(n, c, guess, 0.95).to_pylist() == [True, False, None, None]
+def test_floors_and_p_values_are_those_of_a_plain_loop(project: Params) -> None:
+    """Fourteen problems with random answers, blanks and unscored samples; some have two right answers."""
+    rng = stream("test", "categorize", "guesses")
+    right = {f"p{i:02}": set(rng.choice(list("abcdefgh"), 1 + (i == 3), replace=False).tolist()) for i in range(14)}
+    samples: Samples = {}
+    for model in ("base", "rlvr"):
+        drawn = {name: rng.choice(list("aaaabbbccdefgh--"), 40).tolist() for name in right}
+        samples[model] = {name: "".join(x.upper() if x in right[name] else x for x in drawn[name]) for name in right}
+    given(samples)
+    same_class("base", {x.upper(): x for x in "abcdefgh"})
+    same_class("rlvr", {x.upper(): x for x in "abcdefgh"})
+    rows = {row["problem_id"]: row for row in written(write_params(Path(), small(**{**MAKE, "sample": {"k": 40}})))}
+    known = {n: {x.lower() for text in samples.values() for x in text[n] if x.isupper()} for n in right}
+    sums: list[list[float]] = []
+    hits, answered, first = [], [], []
+    for name in right:
+        shares, sizes = [], []
+        for other, text in samples["base"].items():
+            wrong = [x for x in text if x.islower()]
+            if other != name and not known[other] & known[name] and len(wrong) > 1:
+                shares.append(sum(x in known[name] for x in wrong) / len(wrong))
+                sizes.append(len(wrong))
+        s, m = np.array(shares), np.array(sizes)
+        sums.append([len(s), s.sum(), (s**2).sum(), (s * (1 - s) / (m - 1)).sum(), (1 / m).sum()])
+        assert rows[name]["guess_base"] == pytest.approx(s.mean())
+        own = samples["base"][name]
+        hits.append(sum(x.isupper() for x in own))
+        answered.append(len(own) - own.count("-"))
+        first.append(len({x for x in own if x.isupper()}) if len(known[name]) > 1 else 0)
+    columns = np.array(sums).T
+    family = np.full(len(right), "one", dtype=object)
+    others = OtherShares(columns[0].astype(int), *columns[1:])
+    p_values = guessing_p_values(np.array(hits), np.array(answered), np.array(first), others, family)
+    q_values = benjamini_hochberg(np.where(np.array(hits) == 0, 1.0, p_values), family)
+    expected = [None if h == 0 or np.isnan(q) else q for h, q in zip(hits, q_values, strict=True)]
+    assert sum(q is not None for q in expected) > 8
+    assert [rows[name]["guess_p_base"] for name in right] == [q if q is None else pytest.approx(q) for q in expected]
+
+
+def test_right_answers_that_were_hit_once_show_nothing(project: Params) -> None:
+    """If problems have many right answers, those that were never hit may be guessed, too."""
+    base = {f"g{i:02}": "xyzwxyzw" for i in range(12)} | {"once": "ABCDExyz", "often": "AAAABBBB"}
+    given({"base": base, "rlvr": dict.fromkeys(base, "xxxxxxxx")})
+    rows = {row["problem_id"]: row for row in written(write_params(Path(), small(**MAKE)))}
+    assert rows["once"]["above_guessing_base"] is None
+    assert rows["often"]["above_guessing_base"] is True
 
 
 def test_hit_rates_of_the_first_samples_are_plain_counts(project: Params) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import chdir
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from scipy import stats
 from leash import database, tables
 from leash.counting import metrics
 from leash.params.groups import Params
+from leash.statistics.bootstrap_weights import AnalysisSettings
 from stages.categorize import stage as categorize
 from stages.fetch import stage
 from stages.mass import stage as mass
@@ -65,22 +66,25 @@ def agreement(rows: list[dict[str, Any]], nll: str) -> Agreement:
     return Agreement(len(frequent), float(test.pvalue))
 
 
-def write_completions(texts: dict[str, list[str]]) -> None:
-    """Write completions of each model to one problem, all of them correct."""
+def write_completions(texts: Mapping[str, list[str] | dict[str, list[str]]]) -> None:
+    """Write completions of each model to one problem, or to several by name, all of them correct."""
     about = {"dataset": "chain", "question": "compute 3 + 4 :", "gold": ["7"], "grader": "exact", "images": None}
-    row = {**about, "problem_id": "p", "meta": "{}"}
+    by_problem = {model: found if isinstance(found, dict) else {"p": found} for model, found in texts.items()}
+    names = dict.fromkeys(name for found in by_problem.values() for name in found)
+    asked = [{**about, "problem_id": name, "meta": "{}"} for name in names]
     tables.write(
-        tables.problems_path("chain"), tables.table_from_rows([row], tables.PROBLEMS_SCHEMA), tables.PROBLEMS_SCHEMA
+        tables.problems_path("chain"), tables.table_from_rows(asked, tables.PROBLEMS_SCHEMA), tables.PROBLEMS_SCHEMA
     )
-    for model, written in texts.items():
+    for model, found in by_problem.items():
+        drawn = [(name, i, text) for name, written in found.items() for i, text in enumerate(written)]
         rows = [
-            {"problem_id": "p", "sample": i, "text": text, "tokens": 4, "finish": "stop", "logprob": None}
-            for i, text in enumerate(written)
+            {"problem_id": name, "sample": i, "text": text, "tokens": 4, "finish": "stop", "logprob": None}
+            for name, i, text in drawn
         ]
         verdicts = [
-            {"problem_id": "p", "sample": i, "answer": "7", "answer_class": "7", "correct": True, "score": 1.0}
+            {"problem_id": name, "sample": i, "answer": "7", "answer_class": "7", "correct": True, "score": 1.0}
             | {"status": "ok"}
-            for i in range(len(written))
+            for name, i, _ in drawn
         ]
         place = tables.completions_folder(model, "chain") / "a.parquet"
         tables.write(place, tables.table_from_rows(rows, tables.COMPLETIONS_SCHEMA), tables.COMPLETIONS_SCHEMA)
@@ -123,13 +127,41 @@ def test_a_mass_equals_the_log_probability_of_its_sampler(scored: Params) -> Non
 
 def test_the_bound_is_never_far_above_the_mass_that_was_sampled(scored: Params) -> None:
     for row in report.mass_lower_bounds(scored, database.open_database(scored)).to_pylist():
-        assert row["completions"] == len(masses(row["model"]))
-        assert row["problems"] == 2
+        own = [each for each in masses(row["model"]) if each["hits"]]
+        assert row["completions"] == len(own) < row["completions_with_partners"] == len(masses(row["model"]))
+        assert row["problems"] == row["with_hits"] == 2
         high = stats.binomtest(round(row["sampled"] * 2 * K), 2 * K).proportion_ci(1 - LEVEL).high
-        assert 0 < row["bound"] < high
-        assert row["share"] == pytest.approx(row["bound"] / row["sampled"])
-        exact = sum(math.exp(-each["decoding_nll"]) for each in masses(row["model"]))
-        assert row["bound"] == pytest.approx(exact / 2)
+        assert 0 < row["bound"] < row["bound_with_partners"] < high
+        for name, written in (("bound", own), ("bound_with_partners", masses(row["model"]))):
+            assert row[name] == pytest.approx(sum(math.exp(-each["decoding_nll"]) for each in written) / 2)
+
+
+def test_own_masses_do_not_depend_on_what_partners_wrote(project: Params) -> None:
+    bounds = []
+    for partner in ("a", "b"):
+        write_completions({"base": ["a", "a", "c"], "rlvr": [partner] * 3})
+        params = parameters(3)
+        mass.run(params)
+        rows = report.mass_lower_bounds(params, database.open_database(params)).to_pylist()
+        bounds.append(next(row for row in rows if (row["model"], row["dataset"]) == ("base", "chain")))
+    first, second = bounds
+    assert {first[name] == second[name] for name in ("completions", "bound", "sampled", "barely_covered")} == {True}
+    assert second["bound_with_partners"] > first["bound_with_partners"] == first["bound"]
+
+
+def test_each_problem_has_the_same_say_in_whether_completions_repeat(project: Params) -> None:
+    """One problem whose completions repeat does not decide for 30 on which none does."""
+    problems = {"p": ["a"] * 30} | {f"q{i}": [f"{j} , 7" for j in range(30)] for i in range(30)}
+    write_completions({"base": problems, "rlvr": problems})
+    scored, sentences = mass.run(parameters(30))
+    assert (scored, len(sentences)) == (0, 1)
+    assert "3.2%" in sentences[0]  # 1 of 31
+    few = {name: problems[name] for name in ("p", "q0", "q1")}
+    write_completions({"base": few, "rlvr": few})
+    params = parameters(30)
+    assert mass.run(params)[1] == []
+    rows = report.mass_lower_bounds(params, database.open_database(params)).to_pylist()
+    assert {(row["with_hits"], row["barely_covered"]) for row in rows} == {(3, 2)}
 
 
 def test_both_models_of_a_pair_score_the_same_completions(project: Params) -> None:
@@ -153,25 +185,53 @@ def test_completions_beyond_k_are_not_categorized(project: Params) -> None:
         assert tables.read(tables.support_path("rlvr", "completion"), tables.SUPPORT_SCHEMA, "").num_rows == found
 
 
-def test_completions_are_counted_at_any_epsilon(scored: Params) -> None:
+def test_completions_are_counted_by_their_chance_of_being_seen(scored: Params) -> None:
     assert categorize.run(scored) == []
     support = tables.read(tables.support_path("rlvr", "completion"), tables.SUPPORT_SCHEMA, "")
+    rows = support.to_pylist()
+    for row in rows:
+        seen = 1 - ((1 - row["mass_base"]) * (1 - row["mass_rlvr"])) ** K
+        assert row["inclusion"] == pytest.approx(seen, rel=1e-6)
     support = support.append_column("pair", [["rlvr"] * support.num_rows])
-    found = [
-        row
-        for row in metrics.completion_metrics_by_epsilon(support, (0.0, 0.01)).to_pylist()
-        if row["dataset"] == "all"
-    ]
-    assert [row["P"] for row in found] == [support.num_rows, sum(map(above, support.to_pylist()))]
-    pairs = list(zip(support["mass_base"].to_pylist(), support["mass_rlvr"].to_pylist(), strict=True))
-    assert found[1]["E"] == sum(base <= 0.01 < rlvr for base, rlvr in pairs)
-    assert found[1]["S"] == sum(rlvr <= 0.01 < base for base, rlvr in pairs)
-    assert found[1]["P"] + found[1]["E"] + found[1]["S"] + found[1]["O"] == support.num_rows
-    assert found[1]["S"] + found[1]["E"] > 0
+    found = metrics.completion_metrics_by_epsilon(support, AnalysisSettings(), (1e-5, 1e-3, 0.01)).to_pylist()
+    assert {row["epsilon"] for row in found} == {1e-3, 0.01}  # 512 samples show 0.5% of the completions of mass 1e-5
+    row = next(row for row in found if row["dataset"] == "all" and row["epsilon"] == 1e-3)
+    weights = {"P": 0.0, "E": 0.0, "S": 0.0}
+    for each in rows:
+        above = (each["mass_base"] > 1e-3, each["mass_rlvr"] > 1e-3)
+        if any(above):
+            weights[{(True, True): "P", (False, True): "E", (True, False): "S"}[above]] += 1 / each["inclusion"]
+    assert {name: row[name] for name in "PES"} == pytest.approx(weights, rel=1e-6)
+    assert row["seen"] == sum(max(each["mass_base"], each["mass_rlvr"]) > 1e-3 for each in rows) < sum(weights.values())
 
 
-def above(row: dict[str, Any]) -> bool:
-    return bool(min(row["mass_base"], row["mass_rlvr"]) > 0.01)
+def test_a_tempered_run_weighs_by_what_was_sampled_and_categorizes_by_the_models(project: Params) -> None:
+    params = draw(parameters(64, sample={"temperature": 0.7, "top_p": 0.9}, categorize={"epsilon": 0.01}))
+    mass.run(params)
+    assert categorize.run(params) == []
+    by_key = {
+        model: {(row["problem_id"], row["completion"]): row for row in masses(model)} for model in ("base", "rlvr")
+    }
+    for row in tables.read(tables.support_path("rlvr", "completion"), tables.SUPPORT_SCHEMA, "").to_pylist():
+        base, rlvr = (by_key[model][row["problem_id"], row["unit_key"]] for model in ("base", "rlvr"))
+        missed = math.prod(1 - math.exp(-each["decoding_nll"]) for each in (base, rlvr)) ** 64
+        assert row["inclusion"] == pytest.approx(1 - missed, rel=1e-6)
+        above = math.exp(-base["nll"]) > 0.01, math.exp(-rlvr["nll"]) > 0.01
+        letters = {(True, True): "P", (False, True): "E", (True, False): "S", (False, False): "O"}
+        assert row["category"] == letters[above]
+
+
+def test_an_early_stop_leaves_the_chance_of_being_seen_unknown(project: Params) -> None:
+    write_completions({"base": ["a", "a", "b"], "rlvr": ["b", "c", "c"]})
+    params = parameters(3, sample={"stop_after": 3})
+    mass.run(params)
+    assert categorize.run(params) == []
+    support = tables.read(tables.support_path("rlvr", "completion"), tables.SUPPORT_SCHEMA, "")
+    assert support["inclusion"].null_count == support.num_rows == 3
+    assert support["category"].null_count == 0
+    support = support.append_column("pair", [["rlvr"] * 3])
+    for row in metrics.completion_metrics_by_epsilon(support, AnalysisSettings(), (0.1,)).to_pylist():
+        assert {row[name] for name in ("P", "E", "S", "SRR", "NDR", "NSCR", "effective")} == {None}
 
 
 def test_completions_that_never_repeat_are_not_scored(project: Params) -> None:

@@ -87,13 +87,9 @@ def support_table(rows: list[Row], epsilon: float) -> pa.Table:
     """The support table that `leash categorize` makes of these counts."""
     about = {"pair": "tuned", "domain": "math", "unit": "problem", "epsilon": epsilon}
     ended = {"ended_base": "k", "ended_rlvr": "k"}
-    hits = {"hit_base": None, "hit_rlvr": None, "guess_base": None, "guess_rlvr": None}
+    hits = {"hit_base": None, "hit_rlvr": None}
     full = [{**row, **about, **ended, **hits, "unit_key": row["problem_id"], "k": row["n_base"]} for row in rows]
-    schema = pa.schema({"guess_base": pa.float64(), "guess_rlvr": pa.float64()})
-    table = pa.Table.from_pylist(full)
-    for name in schema.names:
-        table = table.set_column(table.column_names.index(name), schema.field(name), table[name].cast(pa.float64()))
-    return add_categories(table, 0.95)
+    return add_categories(pa.Table.from_pylist(full), 0.95)
 
 
 def reported(support: pa.Table, rows: list[Row], epsilon: float) -> tuple[Row, Row, Row]:

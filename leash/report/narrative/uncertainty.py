@@ -96,16 +96,16 @@ def _no_sharpening_sentence(analysis: Analysis) -> str:
 
 
 def named_problem_sentences(analysis: Analysis) -> list[str]:
-    """Which problems depart from one uniform sharpening, and whose hits guessing explains."""
-    tilt, guessing = analysis["tilt"], analysis["guess_floor"]
-    if tilt["odds_ratio"] is None:
-        return []
-    lists = {
-        "Gained more than one uniform sharpening gives": tilt["above"],
-        "Gained less than it, or fell": tilt["below"],
-        "Hits of the base that guessing explains": guessing["base"]["not_above"],
-        "Hits of the trained model that guessing explains": guessing["rlvr"]["not_above"],
-    }
+    """Which problems depart from one uniform sharpening, and whose hits are not shown to be above guessing."""
+    tilt = analysis["tilt"]
+    lists = {}
+    if tilt["odds_ratio"] is not None:
+        lists["Gained more than one uniform sharpening gives"] = tilt["above"]
+        lists["Gained less than it, or fell"] = tilt["below"]
+    for role, model in (("base", "the base"), ("rlvr", "the trained model")):
+        floor = analysis["guess_floor"][role]
+        tested = f"{len(floor['not_above']):,} of {pluralize(floor['tested'], 'tested problem')}"
+        lists[f"Hits of {model} not shown to be above guessing ({tested})"] = floor["not_above"]
     sentences = []
     for heading, problems in lists.items():
         if problems:

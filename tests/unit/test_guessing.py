@@ -1,0 +1,109 @@
+"""The test of hits against guessing: its distribution, what it leaves out, and how often it is wrong."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from leash.statistics.guessing import (
+    OtherShares,
+    beta_binomial_tail,
+    guessing_p_values,
+    habit_spread,
+    hits_without_evidence,
+)
+from leash.statistics.seeds import stream
+
+
+def shares_of(shares: list[list[float]], answered: int) -> OtherShares:
+    """The sums for problems whose right answers have these shares on the others."""
+    s = np.array(shares)
+    noise = (s * (1 - s)).sum(axis=1) / (answered - 1)
+    count = np.full(len(s), s.shape[1])
+    return OtherShares(count, s.sum(axis=1), (s**2).sum(axis=1), noise, count / answered)
+
+
+FAMILY = np.array(["one"], dtype=object)
+ONE = np.array([1])
+
+
+def test_the_tail_is_that_of_the_beta_binomial() -> None:
+    rng = stream("test", "guessing", "tail")
+    n = rng.integers(1, 400, 300)
+    hits = np.minimum(rng.integers(0, 400, 300), n)
+    mean, spread = rng.beta(0.5, 2, 300), 10 ** rng.uniform(-5, -0.02, 300)
+    a, b = mean * (1 / spread - 1), (1 - mean) * (1 / spread - 1)
+    rows = zip(n, a, b, hits, strict=True)
+    expected = [stats.betabinom(*row[:3]).pmf(np.arange(row[3], row[0] + 1)).sum() for row in rows]
+    np.testing.assert_allclose(beta_binomial_tail(hits, n, mean, spread), expected, rtol=1e-6, atol=1e-12)
+
+
+def test_without_spread_it_is_binomial() -> None:
+    found = beta_binomial_tail(np.array([3, 40, 0]), np.array([10, 1000, 5]), np.array([0.1] * 3), np.zeros(3))
+    np.testing.assert_allclose(found, stats.binom.sf([2, 39, -1], [10, 1000, 5], 0.1), rtol=1e-2)
+
+
+def test_the_spread_is_freed_of_sampling_noise() -> None:
+    """Shares that vary as binomial draws have no spread; beta-distributed ones have theirs."""
+    rng = stream("test", "guessing", "spread")
+    for spread in (0.0, 0.1):
+        p = np.full(4000, 0.2) if spread == 0 else rng.beta(0.2 * 9, 0.8 * 9, 4000)
+        others = shares_of([(rng.binomial(64, p) / 64).tolist()], 64)
+        assert habit_spread(others, FAMILY, np.array([True]))[0] == pytest.approx(spread, abs=0.01)
+
+
+def test_a_rare_answer_has_the_spread_of_the_others() -> None:
+    varied, rare = [0.0, 0.5] * 10, [0.0] * 20
+    others = shares_of([varied, rare], 64)
+    spread = habit_spread(others, np.array(["x", "x"], dtype=object), np.array([True, True]))
+    assert spread[1] == spread[0] > 0.2
+    alone = habit_spread(others, np.array(["x", "y"], dtype=object), np.array([True, True]))
+    assert alone[1] < 1e-3
+
+
+def test_a_single_hit_of_an_answer_never_seen_elsewhere_is_not_certain() -> None:
+    """The floor is 0, and still a guesser hits once in as many samples as all others together."""
+    p = guessing_p_values(ONE, np.array([64]), np.array([0]), shares_of([[0.0] * 20], 64), FAMILY)
+    assert p[0] == pytest.approx(1 / 20, rel=0.05)
+
+
+def test_there_is_no_test_without_hits_or_others_or_known_answers() -> None:
+    def p_value(hits: int, left_out: int, others: int) -> float:
+        shares = shares_of([[0.1] * others], 64)
+        return float(guessing_p_values(hits * ONE, np.array([64]), left_out * ONE, shares, FAMILY)[0])
+
+    assert np.isnan(p_value(0, 0, 20))
+    assert np.isnan(p_value(5, 0, 9))
+    assert np.isnan(p_value(5, 3, 20))
+    assert p_value(5, 2, 20) > p_value(5, 0, 20) > 0
+
+
+def test_the_first_hit_of_each_right_answer_is_left_out_if_there_may_be_several() -> None:
+    family = np.array(["one"] * 20 + ["many"] * 2, dtype=object)
+    hits, distinct, right = np.full(22, 6), np.ones(22, dtype=int), np.ones(22, dtype=int)
+    right[[0, 20]] = distinct[[0, 20]] = 3
+    found = hits_without_evidence(hits, distinct, right, family)
+    assert found[[0, 1, 20, 21]].tolist() == [3, 0, 3, 1]
+
+
+@pytest.mark.parametrize("blank", [0.0, 0.5])
+def test_the_tail_holds_after_a_stop_at_a_hit(blank: float) -> None:
+    """Enumerate all runs of eight samples, each blank, a hit or a miss, that stop at the second hit: a p-value of at
+    most x has a probability of at most x."""
+    chance = 0.3
+    reached: dict[float, float] = {}
+    for run in product("-xA", repeat=8):
+        stop = next((i for i in range(8) if run[: i + 1].count("A") == 2), 7)
+        weight = np.prod([{"-": blank, "x": (1 - blank) * (1 - chance), "A": (1 - blank) * chance}[x] for x in run])
+        seen = run[: stop + 1]
+        hits, answered = seen.count("A"), len(seen) - seen.count("-")
+        p = float(stats.binom.sf(hits - 1, answered, chance)) if hits else 1.0
+        reached[round(p, 12)] = reached.get(round(p, 12), 0.0) + float(weight)
+    total = 0.0
+    for p in sorted(reached):
+        total += reached[p]
+        assert total <= p + 1e-9
+    assert total == pytest.approx(1)
