@@ -159,12 +159,15 @@ def compute_majorities(connection: duckdb.DuckDBPyConnection, plan: pa.Table, se
 
 
 def summarize_guess_floor(rows: pa.Table, role: str) -> dict[str, Any]:
-    """The mean guess floor of the problems that have one, how many problems with hits were tested against theirs, and
-    those that are not shown to be above it."""
+    """The mean guess floor of the problems that have one, the mean mass there, how many problems with hits were tested
+    against theirs, and those that are not shown to be above it."""
     floors, tested = rows[f"guess_{role}"].drop_null(), rows[f"above_guessing_{role}"].drop_null()
+    masses = rows.filter(pc.is_valid(rows[f"guess_{role}"]))[f"mass_{role}"]
     not_shown = pc.invert(pc.fill_null(rows[f"above_guessing_{role}"], True))
     return {
         "mean": pc.mean(floors).as_py(),
+        # Null if an early stop left a mass unknown: the mean of the others would be of other problems.
+        "share": None if masses.null_count else pc.mean(masses).as_py(),
         "problems": len(floors),
         "with_hits": int((rows[f"c_{role}"].to_numpy() > 0).sum()),
         "tested": len(tested),

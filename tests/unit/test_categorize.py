@@ -16,6 +16,7 @@ from leash import cross_pair, database, tables
 from leash.counting import metrics
 from leash.errors import LeashError
 from leash.params.groups import Params
+from leash.report import narrative
 from leash.statistics import majority
 from leash.statistics.guessing import OtherShares, guessing_p_values
 from leash.statistics.seeds import stream
@@ -150,6 +151,11 @@ def test_hits_are_tested_against_guessing_among_answered_samples(project: Params
     floor = said()["all"]["guess_floor"]["base"]
     assert floor["not_above"] == [{"dataset": "make", "problem_id": "lucky"}]
     assert (floor["with_hits"], floor["tested"]) == (2, 2)
+    assert (floor["problems"], floor["share"]) == (2, pytest.approx((2 / 32 + 8 / 32) / 2))
+    sentences = narrative.named_problem_sentences(said()["all"])
+    assert sentences[0].startswith(
+        "The base is right in 15.6% of the samples on the 2 problems with a guess floor; the "
+    )
 
 
 def test_floors_and_p_values_are_those_of_a_plain_loop(project: Params) -> None:

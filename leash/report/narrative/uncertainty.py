@@ -107,6 +107,14 @@ def named_problem_sentences(analysis: Analysis) -> list[str]:
         tested = f"{len(floor['not_above']):,} of {pluralize(floor['tested'], 'tested problem')}"
         lists[f"Hits of {model} not shown to be above guessing ({tested})"] = floor["not_above"]
     sentences = []
+    for model, floor in analysis["guess_floor"].items():
+        if floor["mean"] is not None and floor["share"] is not None:
+            who = "The base" if model == "base" else "The trained model"
+            on = pluralize(floor["problems"], "problem")
+            sentences.append(
+                f"{who} is right in {floor['share']:.1%} of the samples on the {on} with a guess floor; the floor is "
+                f"{floor['mean']:.1%}."
+            )
     for heading, problems in lists.items():
         if problems:
             names = ", ".join(problem["problem_id"] for problem in problems[:MAX_NAMED_PROBLEMS])

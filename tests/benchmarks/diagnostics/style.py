@@ -4,12 +4,13 @@ Nulls, in which no knowledge is lost: another temperature, every surprise times 
 word (wording), and both. Planted: 0.2 nats on every token of the lost problems beside another temperature, and models
 that were trained to forget `make` with six numbers and more.
 
-Each trial draws the problems of every category again, with replacement. The problems, their categories and the traces
-are those of the embedded pair. The rule before, the plain difference in differences over all data sets, is beside ours.
+The problems, their categories and the traces are those of the embedded pair; each trial takes a random five sixths of
+the problems of every category. The rule before, the plain difference in differences over all data sets, is beside ours.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,7 +40,7 @@ from leash.statistics.style import StyleTraces, TokenSums
 from leash.weights import find_weights, load_model
 from stages.train import fit
 
-PAIR, RESAMPLES, CONFIDENCE, FOUND = "rlvr", 300, 0.95, 0.9
+PAIR, RESAMPLES, CONFIDENCE, FOUND, KEPT = "rlvr", 300, 0.95, 0.9, 5 / 6
 SOURCES, CATEGORIES = ("worked", "direct"), ("S", "O")
 FORGOTTEN_NUMBERS, FORGETTING_STEPS, FORGETFUL_MODELS = 6, 400, 4
 
@@ -211,16 +212,16 @@ def claim_once(
     draw: Callable[[np.random.Generator], tuple[Alter, FloatArray | float]],
     trial: int,
 ) -> tuple[bool, bool]:
-    """Whether a change is claimed on problems that are drawn again: by our rule, and by the one before."""
+    """Whether a change is claimed on some of the problems: by our rule, and by the one before."""
     straight, shuffled = corpus.alter(*draw(rng))
     group = corpus.dataset + "\n" + corpus.category + "\n" + corpus.same_mass.astype(str)
     members = [np.flatnonzero(group == name) for name in np.unique(group)]
-    chosen = np.concatenate([rng.choice(each, len(each)) for each in members])
+    chosen = np.concatenate([rng.choice(each, math.ceil(KEPT * len(each)), replace=False) for each in members])
     category = corpus.category[chosen]
     traces = StyleTraces(
         TokenSums(straight.xx[chosen], straight.xd[chosen]),
         TokenSums(shuffled.xx[chosen], shuffled.xd[chosen]),
-        np.unique(chosen, return_inverse=True)[1],  # a problem that is drawn twice has one change, not two
+        np.arange(len(chosen)),
         np.unique(corpus.dataset[chosen].astype(str), return_inverse=True)[1],
         category == letter,
         (category == "P") & corpus.same_mass[chosen],
