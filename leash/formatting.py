@@ -42,13 +42,16 @@ def truncate(text: str, max_chars: int, *, tail_chars: int = 0, count_omitted: b
 
 
 def format_value(value: Any) -> str:
-    """A table cell: a dash for None; three decimals for a float, or three digits if it is tiny or huge."""
+    """A table cell: a dash for None; three decimals for a float (one from 10 on), or three digits if it is tiny or
+    huge."""
     if value is None:
         return MISSING_VALUE
     if not isinstance(value, float):
         return str(value)
     if 1000 <= abs(value) < 1e6:
         return f"{value:.0f}"
+    if 10 <= abs(value) < 1000:
+        return f"{value:.1f}"
     return f"{value:.3f}" if value == 0 or 0.001 <= abs(value) < 1000 else f"{value:.3g}"
 
 
