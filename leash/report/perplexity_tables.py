@@ -7,7 +7,7 @@ leash/statistics/style.py.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from leash.params.groups import Params
 from leash.scoring.scorable import open_perplexity_scores
 from leash.statistics import perplexity, style
 from leash.statistics.array_types import BoolArray, FloatArray, IntArray, ObjectArray
+from leash.statistics.clusters import number_clusters, regroup
 from leash.statistics.counts import ROLES
 from leash.statistics.perplexity import Resamples, TraceScores
 from leash.statistics.style import StyleEstimates, StyleTraces, TokenSums
@@ -47,6 +48,7 @@ STYLE_SCHEMA = pa.schema(
         ("left_out", INT32),  # problems in data sets with too few controls
         ("surprise", FLOAT64),  # of the base, per token
         ("control_surprise", FLOAT64),
+        ("out_of_range", FLOAT64),  # share of tokens that surprise the base more than those of the controls
         *_estimate_fields(CHANGE_MEASURES),
         ("claim", STRING),
         ("withheld", STRING),  # why nothing is claimed
@@ -62,7 +64,7 @@ class TraceGroup:
     problem: IntArray
     stratum: IntArray  # number of the data set
     category: ObjectArray
-    same_mass: BoolArray  # the problem's masses under both models may be the same
+    control: BoolArray  # both models solve the problem, and its masses may be the same
     scores: TraceScores
     straight: TokenSums | None  # None: there are no entropies, or the two models tokenize differently
     shuffled: TokenSums | None
@@ -75,8 +77,18 @@ class TraceGroup:
 def compute_perplexity_tables(params: Params) -> tuple[pa.Table, pa.Table]:
     """Both tables, from the scores and categories on disk."""
     with open_perplexity_scores(params, "support") as connection:
-        traces = database.query(connection, TRACES_SQL, {"models": list(params.models)})
+        connection.register("controls", mark_controls(connection.table("support").to_arrow_table()))
+        bound = {"models": list(params.models), "quantile": style.CONTROL_QUANTILE}
+        traces = database.query(connection, TRACES_SQL, bound)
     return build_tables(params, traces)
+
+
+def mark_controls(support: pa.Table) -> pa.Table:
+    """Whether each problem of each pair is a control: both models solve it, and its masses may be the same."""
+    bounds = (_numbers(support, f"{end}_{role}") for role in ROLES for end in ("low", "high"))
+    preserved = pc.fill_null(pc.equal(support["category"], CONTROL_CATEGORY), False).to_numpy()
+    control = preserved & style.may_have_same_mass(*bounds)
+    return support.select(["pair", "dataset", "problem_id"]).append_column("control", pa.array(control))
 
 
 def build_tables(params: Params, traces: pa.Table) -> tuple[pa.Table, pa.Table]:
@@ -99,7 +111,8 @@ def iterate_groups(params: Params, pair: str, rows: pa.Table) -> Iterator[TraceG
     settings = params.categorize
     for dataset, mask in perplexity.group_masks(rows["dataset"].to_pylist()).items():
         part = rows.filter(pa.array(mask))
-        unit = _number_units(part, "cluster")
+        problem = _number_problems(part)
+        unit = _number_units(part, problem)
         resamples = perplexity.draw_resamples(
             int(unit.max(initial=-1)) + 1,
             settings.bootstrap,
@@ -112,53 +125,55 @@ def iterate_groups(params: Params, pair: str, rows: pa.Table) -> Iterator[TraceG
         for source in sorted(set(sources)):
             inside = sources == source
             keys = {"pair": pair, "dataset": dataset, "source": source, "per": per}
-            yield _build_group(keys, part.filter(pa.array(inside)), unit[inside], resamples)
+            yield _build_group(keys, part.filter(pa.array(inside)), problem[inside], unit[inside], resamples)
 
 
-def _build_group(keys: dict[str, Any], rows: pa.Table, unit: IntArray, resamples: Resamples) -> TraceGroup:
+def _build_group(
+    keys: dict[str, Any], rows: pa.Table, problem: IntArray, unit: IntArray, resamples: Resamples
+) -> TraceGroup:
     nlls = [_numbers(rows, f"nll_{role}") for role in ROLES]
     if keys["per"] == "byte":
         nlls = [nll - _numbers(rows, f"nll_end_{role}") for nll, role in zip(nlls, ROLES, strict=True)]
     length = _numbers(rows, "tokens_base" if keys["per"] == "token" else "bytes")
-    bounds = (_numbers(rows, f"{end}_{role}") for role in ROLES for end in ("low", "high"))
-    comparable = keys["per"] == "token" and rows["entropy"].null_count == 0
+    comparable = keys["per"] == "token" and rows["steps"].null_count == 0
     return TraceGroup(
         keys,
-        _number_units(rows, "problem_id"),
+        problem,
         np.unique(rows["dataset"].to_numpy(zero_copy_only=False).astype(str), return_inverse=True)[1],
         rows["category"].to_numpy(zero_copy_only=False),
-        style.is_mass_unchanged(*bounds),
+        rows["control"].to_numpy(zero_copy_only=False).astype(bool),
         TraceScores(unit, length, *nlls),
-        _sum_tokens(rows, "") if comparable else None,
-        _sum_tokens(rows, "shuffled_") if comparable else None,
+        _collect_sums(rows, "") if comparable else None,
+        _collect_sums(rows, "shuffled_") if comparable else None,
         resamples,
     )
 
 
-def _number_units(rows: pa.Table, column: str) -> IntArray:
-    """What each trace belongs to, as numbers: its problem's cluster if `column` is `cluster` and it has one, otherwise
-    its problem. Problems of different data sets may share an id."""
-    names = zip(*(rows[name].to_pylist() for name in ("dataset", "problem_id", column)), strict=True)
-    keys = [
-        f"{dataset}\n{column}\n{name}" if name is not None else f"{dataset}\n\n{problem}"
-        for dataset, problem, name in names
-    ]
-    return np.unique(np.array(keys, dtype=str), return_inverse=True)[1]
+def _number_problems(rows: pa.Table) -> IntArray:
+    """The problem of each trace as a number. Problems of different data sets may share an id."""
+    keys = zip(rows["dataset"].to_pylist(), rows["problem_id"].to_pylist(), strict=True)
+    return np.unique(np.array([f"{dataset}\n{name}" for dataset, name in keys], dtype=str), return_inverse=True)[1]
+
+
+def _number_units(rows: pa.Table, problem: IntArray) -> IntArray:
+    """What is resampled of each trace, as a number: its problem's cluster, or its problem if clusters don't matter."""
+    _, first = np.unique(problem, return_index=True)
+    part = rows.take(pa.array(first))
+    cluster = number_clusters(part["dataset"].to_pylist(), part["cluster"].to_pylist())
+    shared = regroup(cluster, np.ones(len(cluster), dtype=bool))
+    return problem if shared is None else shared[problem]
 
 
 def _numbers(rows: pa.Table, name: str) -> FloatArray:
     return np.array(rows[name].to_pylist(), dtype=float)
 
 
-def _sum_tokens(rows: pa.Table, prefix: str) -> TokenSums:
-    """The sums over the tokens of straight or shuffled traces. Tables keep six decimals of each token."""
-    columns = [rows[f"{prefix}{name}"].combine_chunks() for name in ("surprise", "entropy", "surprise_rlvr")]
-    lengths = [pc.fill_null(pc.list_value_length(column), 0).to_numpy().astype(np.int64) for column in columns]
-    # A shuffled version may be split into another number of tokens, or be too long, for one of the models.
-    whole = (lengths[0] == lengths[1]) & (lengths[0] == lengths[2])
-    kept = [column.filter(pa.array(whole)).flatten().to_numpy().astype(np.float64) for column in columns]
-    surprise, entropy, surprise_rlvr = kept
-    return style.sum_tokens(np.where(whole, lengths[0], 0), surprise, entropy, surprise_rlvr - surprise)
+def _collect_sums(rows: pa.Table, prefix: str) -> TokenSums:
+    """The sums of straight or shuffled traces; 0 if there are none."""
+    names = ("n", "s", "h", "ss", "sh", "hh", "d", "sd", "hd")
+    n, s, h, ss, sh, hh, d, sd, hd = (np.nan_to_num(_numbers(rows, f"{prefix}{name}")) for name in names)
+    xx = np.stack([np.stack(row, axis=1) for row in ((n, s, h), (s, ss, sh), (h, sh, hh))], axis=1)
+    return TokenSums(xx, np.stack([d, sd, hd], axis=1), _numbers(rows, "tokens_base"))
 
 
 def _perplexity_row(group: TraceGroup, category: str) -> dict[str, Any]:
@@ -181,32 +196,31 @@ def _style_row(group: TraceGroup, category: str) -> dict[str, Any]:
     row |= {"claim": "none", "control_problems": 0, "left_out": row["problems"]}
     if group.straight is None or group.shuffled is None:
         return row | {"withheld": "tokenizers" if group.keys["per"] == "byte" else "no entropies"}
-    control = (group.category == CONTROL_CATEGORY) & group.same_mass
-    traces = StyleTraces(group.straight, group.shuffled, group.scores.unit, group.stratum, asked, control)
+    traces = StyleTraces(group.straight, group.shuffled, group.scores.unit, group.stratum, asked, group.control)
     # Data sets without controls, or without problems in question, are left out on both sides.
     used = style.has_controls(traces) & np.isin(group.stratum, group.stratum[asked])
     if not (asked & used).any():
         return row | {"withheld": "few controls"}
-    traces = StyleTraces(group.straight, group.shuffled, traces.unit, traces.stratum, asked & used, control & used)
+    traces = replace(traces, asked=asked & used, control=group.control & used)
     estimates = style.estimate_style(traces, group.resamples)
     claim, withheld = style.judge_style(estimates)
+    row |= perplexity.log_perplexity_change(group.scores.where(traces.asked), group.resamples).columns("change")
+    row |= style.standardized_control_change(traces, group.scores, group.resamples).columns("control")
     row |= _describe_sides(group, traces, row["problems"])
-    row |= style.standardized_control_change(traces, group.resamples).columns("control")
     return row | _style_columns(estimates) | {"claim": claim, "withheld": withheld}
 
 
 def _describe_sides(group: TraceGroup, traces: StyleTraces, problems: int) -> dict[str, Any]:
-    """How many problems are compared, and how surprising their traces are to the base."""
-
-    def surprise(mask: BoolArray) -> float:
-        return float(traces.straight.xx[mask][:, 0, 1].sum() / traces.straight.tokens[mask].sum())
-
+    """How many problems are compared, how surprising their traces are to the base, and how many tokens of the problems
+    in question are beyond the range of the controls."""
+    asked, control = group.scores.where(traces.asked), group.scores.where(traces.control)
     return {
         "problems": group.count_problems(traces.asked),
         "control_problems": group.count_problems(traces.control),
         "left_out": problems - group.count_problems(traces.asked),
-        "surprise": surprise(traces.asked),
-        "control_surprise": surprise(traces.control),
+        "surprise": float(asked.base.sum() / asked.length.sum()),
+        "control_surprise": float(control.base.sum() / control.length.sum()),
+        "out_of_range": float(1 - traces.straight.tokens[traces.asked].sum() / asked.length.sum()),
     }
 
 

@@ -129,8 +129,9 @@ TABLE_CAPTIONS: dict[str, tuple[str, str]] = {  # title, note
         "How much log-perplexity grew, and how much of that is more than a change of style",
         "One row per pair, data set and source of traces. Beyond style: what is left, per token, of each token's "
         "change after what the base's surprise and entropy predict, fitted on problems of the same data set that both "
-        "models solve about as often. Beside it are the same with the trace's length as a predictor, and the same "
-        "minus what is left on its shuffled sentences. A change is claimed if all three agree.",
+        "models solve, with masses that may differ by less than a factor of 2. Beside it are the same with the trace's "
+        "length as a predictor, and the same minus what is left on its shuffled sentences. A change is claimed if all "
+        "agree (an order that can't be tested does not count).",
     ),
     "entropy": (
         "Entropies, share of correct samples and response length",

@@ -37,7 +37,7 @@ from leash.progress import Progress
 from leash.prompts import build_prompt
 from leash.scheduler.run import run_units
 from leash.scheduler.worker_plan import WorkerPlan, register_preloads
-from leash.scoring.traces import Score, ScoringSpec, Trace
+from leash.scoring.traces import SCORE_DECIMALS, Score, ScoringSpec, Trace
 from leash.weights import Weights, find_weights, has_gpu, load_model, with_scoring_dtype
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 # that is longer than the limit is a unit by itself.
 MAX_UNIT_TRACES = 1024
 MAX_UNIT_CHARS = 1 << 16
-SCORE_DECIMALS = 6  # further decimals depend on the batch in which a trace happened to be scored
 # In the metadata of tables and parts: what the scores were made with (weights, dtype, specification), and which rows a
 # finished table has. Scores that were made with anything else are ignored.
 MADE_WITH_KEY, ROWS_KEY = "made_with", "rows"
@@ -181,10 +180,16 @@ class ScoreTable:
 
     def finish(self) -> None:
         """Write the table from the scores on disk, and delete its parts."""
-        read = (file.read(columns=self.score_schema.names).to_pylist() for file in self._open_files())
-        scores = {row["key"]: row for rows in read for row in rows}
-        rows = [{**label, **scores[key]} for label, key in self.labels]
-        tables.write(self.path, tables.table_from_rows(rows, self.schema), self.schema, self.note)
+        # In Arrow: the values of all tokens of a table do not fit into memory as Python numbers.
+        read = [file.read(columns=self.score_schema.names) for file in self._open_files()]
+        scores = pa.concat_tables([self.score_schema.empty_table(), *(table.cast(self.score_schema) for table in read)])
+        places = {key: place for place, key in enumerate(scores["key"].to_pylist())}
+        content = scores.take(pa.array([places[key] for _, key in self.labels], pa.int64()))
+        label_schema = pa.schema([column for column in self.schema if column.name not in self.score_schema.names])
+        labels = tables.table_from_rows([label for label, _ in self.labels], label_schema)
+        for column in label_schema:
+            content = content.append_column(column, labels[column.name])
+        tables.write(self.path, content, self.schema, self.note)
         self._delete_parts()
 
     def _open_files(self) -> Iterator[pq.ParquetFile]:

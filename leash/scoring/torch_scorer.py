@@ -20,7 +20,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from leash.prompts import tokenize_prompts
 from leash.scoring.logit_stats import FloatArray, StepStats, compute_steps
-from leash.scoring.traces import PROFILE_BINS, Score, ScoringSpec, Trace
+from leash.scoring.traces import PROFILE_BINS, Score, ScoringSpec, Trace, round_tokens
 from leash.token_ids import tokenize_texts
 
 # Limits of one forward pass, by device: on a CPU the data should fit the caches, a GPU needs more to be busy. Tokens
@@ -184,10 +184,10 @@ def summarize_steps(
 def add_token_values(scores: Sequence[Score], lengths: NDArray[np.int64], steps: StepStats) -> list[Score]:
     """The scores with the values of each of their tokens."""
     ends = lengths.cumsum()[:-1]
-    nlls = np.split(np.abs(steps.logprob), ends)
-    entropies = [None] * len(scores) if steps.entropy is None else np.split(steps.entropy, ends)
+    nlls = np.split(round_tokens(np.abs(steps.logprob)), ends)
+    entropies = [None] * len(scores) if steps.entropy is None else np.split(round_tokens(steps.entropy), ends)
     return [
-        replace(score, token_nlls=nll.tolist(), token_entropies=None if entropy is None else entropy.tolist())
+        replace(score, token_nlls=nll, token_entropies=entropy)
         for score, nll, entropy in zip(scores, nlls, entropies, strict=True)
     ]
 

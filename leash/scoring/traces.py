@@ -6,11 +6,16 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from leash import atomic_io
 from leash.params.groups import ScorerName
 from leash.prompts import Prompt
 
 PROFILE_BINS = 10
+SCORE_DECIMALS = 6  # further decimals depend on the batch in which a trace happened to be scored
+Float32Array = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -71,5 +76,10 @@ class Score:
     forks: float | None = None
     profile: list[float | None] | None = None  # token entropy by tenths of the trace; None for a tenth without steps
     position_sums: list[float] | None = None  # sums of step entropies: of step 1, steps 2 and 3, steps 4 to 7, …
-    token_nlls: list[float] | None = None  # of each token
-    token_entropies: list[float] | None = None
+    token_nlls: Float32Array | None = None  # of each token, rounded
+    token_entropies: Float32Array | None = None
+
+
+def round_tokens(values: NDArray[np.float64]) -> Float32Array:
+    """The values of tokens as they are stored."""
+    return np.round(values, SCORE_DECIMALS).astype(np.float32)

@@ -10,11 +10,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from leash.engines import vllm_startup
 from leash.errors import UnsupportedDtypeError
 from leash.params.groups import Vllm
 from leash.scoring.torch_scorer import TokenizedTrace, tokenize_traces
-from leash.scoring.traces import Score, ScoringSpec, Trace
+from leash.scoring.traces import Score, ScoringSpec, Trace, round_tokens
 from leash.weights import Weights, load_tokenizer
 
 GPU_TOKENS_PER_STEP = 2048  # vLLM keeps the logits of all tokens of a step in memory at once
@@ -32,7 +34,7 @@ class PendingBatch:
     def fill(self, index: int, token_nlls: list[float]) -> None:
         nll = math.fsum(token_nlls)
         score = replace(self.scores[index], nll=nll, decoding_nll=nll if self.plain else None)
-        self.scores[index] = replace(score, token_nlls=token_nlls) if self.per_token else score
+        self.scores[index] = replace(score, token_nlls=round_tokens(np.array(token_nlls))) if self.per_token else score
 
 
 class VllmScorer:

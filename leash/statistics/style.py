@@ -7,9 +7,11 @@ compared with what the base's surprise and entropy at that token predict:
     change  ~  a + b · surprise + c · entropy
 
 A change of temperature moves a token's surprise by (β - 1)(surprise - entropy), up to second order, and a uniform
-scaling by a multiple of the surprise: neither leaves anything. The three coefficients are fitted for each data set and
-source of solutions, on problems that both models solve with about the same mass (`is_mass_unchanged`). What is left on
-the problems in question, per token, is the change beyond style:
+scaling by a multiple of the surprise: the first leaves little, the second nothing. The three coefficients are fitted
+for each data set and source of solutions, on preserved problems whose masses may be the same (`may_have_same_mass`).
+Tokens that surprise the base more than nearly all tokens of these problems (CONTROL_QUANTILE) are left out on both
+sides: a line says nothing beyond the range it was fitted in. What is left on the problems in question, per token, is
+the change beyond style:
 
     beyond style    the mean residual
     beyond length   the same, with the logarithm of the trace's length as a fourth predictor
@@ -29,30 +31,33 @@ import numpy as np
 
 from leash.statistics.array_types import BoolArray, FloatArray, IntArray
 from leash.statistics.bootstrap_weights import Estimate
-from leash.statistics.perplexity import Resamples
+from leash.statistics.perplexity import Resamples, TraceScores
 
 # Nothing smaller is claimed, in nats per token: second-order effects of a temperature between 0.5 and 2 are up to 0.04.
 MIN_EFFECT = 0.05
 # Fewer problems can't show how the base's surprise and entropy predict the change.
 MIN_CONTROL_PROBLEMS = 5
-# Masses that may differ by no more than this factor, by their intervals, count as unchanged.
+# A preserved problem is a control if its two masses may differ by no more than this factor, by their intervals.
 MAX_MASS_RATIO = 2.0
+CONTROL_QUANTILE = 0.995
 PREDICTORS = 3
 
 Claim = Literal["stranger", "more familiar", "none"]
 # Why nothing is claimed: models that tokenize differently, scores without entropies, too few problems that both solve
-# with the same mass, too few problems in question, an interval that includes 0, an effect below MIN_EFFECT, or the
-# control for length or order, which disagrees.
+# with the same mass, too few problems in question, an interval that includes 0, an effect below MIN_EFFECT, or a
+# control that disagrees. Length stands in the way also if it can't be told apart from the problems in question.
 Withheld = Literal["tokenizers", "no entropies", "few controls", "few problems", "interval", "small", "length", "order"]
 
 
 @dataclass(frozen=True)
 class TokenSums:
-    """Sums over the tokens of each trace. With x = (1, surprise, entropy) under the base and d the change of surprise:
-    the sums of x xᵀ (traces by 3 by 3) and of x d (traces by 3). All 0 for a trace without scores."""
+    """Sums over the tokens of each trace that are in the controls' range. With x = (1, surprise, entropy) under the
+    base and d the change of surprise: the sums of x xᵀ (traces by 3 by 3) and of x d (traces by 3), 0 for a trace
+    without scores; and the trace's length, all tokens counted."""
 
     xx: FloatArray
     xd: FloatArray
+    length: FloatArray
 
     @property
     def tokens(self) -> FloatArray:
@@ -64,26 +69,13 @@ class TokenSums:
 
     def with_log_length(self) -> TokenSums:
         """The same with a fourth predictor, which is constant within a trace."""
-        log_length = np.log(np.maximum(self.tokens, 1))
+        log_length = np.log(np.maximum(self.length, 1))
         column = self.xx[:, :, 0] * log_length[:, None]
         corner = (self.tokens * log_length**2)[:, None, None]
         upper = np.concatenate([self.xx, column[:, :, None]], axis=2)
         lower = np.concatenate([column[:, None, :], corner], axis=2)
         xd = np.concatenate([self.xd, (self.xd[:, 0] * log_length)[:, None]], axis=1)
-        return TokenSums(np.concatenate([upper, lower], axis=1), xd)
-
-
-def sum_tokens(lengths: IntArray, surprise: FloatArray, entropy: FloatArray, change: FloatArray) -> TokenSums:
-    """The sums of traces with these lengths, whose tokens follow each other in the other three arrays."""
-    trace = np.repeat(np.arange(len(lengths)), lengths)
-    x = np.stack([np.ones(len(surprise)), surprise, entropy])
-    xx = np.empty((len(lengths), PREDICTORS, PREDICTORS))
-    xd = np.empty((len(lengths), PREDICTORS))
-    for i in range(PREDICTORS):
-        xd[:, i] = np.bincount(trace, x[i] * change, len(lengths))
-        for j in range(PREDICTORS):
-            xx[:, i, j] = np.bincount(trace, x[i] * x[j], len(lengths))
-    return TokenSums(xx, xd)
+        return TokenSums(np.concatenate([upper, lower], axis=1), xd, self.length)
 
 
 @dataclass(frozen=True)
@@ -106,10 +98,11 @@ class StyleEstimates:
     beyond_order: Estimate
 
 
-def is_mass_unchanged(
+def may_have_same_mass(
     low_base: FloatArray, high_base: FloatArray, low_rlvr: FloatArray, high_rlvr: FloatArray
 ) -> BoolArray:
-    """Whether the intervals of both masses allow that they differ by a factor of MAX_MASS_RATIO or less."""
+    """Whether the intervals of both masses allow that they differ by a factor of MAX_MASS_RATIO or less. With few
+    samples they allow much: most preserved problems are controls then."""
     return np.asarray((low_rlvr <= MAX_MASS_RATIO * high_base) & (low_base <= MAX_MASS_RATIO * high_rlvr))
 
 
@@ -136,23 +129,21 @@ def estimate_style(traces: StyleTraces, resamples: Resamples) -> StyleEstimates:
     )
 
 
-def standardized_control_change(traces: StyleTraces, resamples: Resamples) -> Estimate:
-    """The change per token on the controls, with the data sets in the proportions of the problems in question."""
+def standardized_control_change(traces: StyleTraces, scores: TraceScores, resamples: Resamples) -> Estimate:
+    """The change per token on the controls, all tokens counted, with the data sets in the proportions of the problems
+    in question."""
     change, tokens = np.zeros(len(resamples.weights)), np.zeros(len(resamples.weights))
     for asked, control in _strata(traces, np.ones(len(traces.unit), dtype=bool)):
-        weight = resamples.sums(traces.unit[asked], traces.straight.tokens[asked])
-        sums = [
-            resamples.sums(traces.unit[control], each[control])
-            for each in (traces.straight.xd[:, 0], traces.straight.tokens)
-        ]
+        weight = resamples.sums(traces.unit[asked], scores.length[asked])
+        sums = [resamples.sums(traces.unit[control], each[control]) for each in (scores.change, scores.length)]
         change += weight * sums[0] / sums[1]
         tokens += weight
     return resamples.estimate(change / tokens, len(np.unique(traces.unit[traces.control])))
 
 
 def judge_style(estimates: StyleEstimates) -> tuple[Claim, Withheld | None]:
-    """What may be claimed, and what stands in the way if nothing may. A control that can't be computed, such as the
-    order of a single sentence, does not stand in the way."""
+    """What may be claimed, and what stands in the way if nothing may. An order that can't be tested, such as that of a
+    single sentence, does not stand in the way."""
     found = estimates.beyond_style
     if found.value is None or found.low is None:
         return "none", "few problems"
@@ -160,7 +151,7 @@ def judge_style(estimates: StyleEstimates) -> tuple[Claim, Withheld | None]:
         return "none", "interval"
     if abs(found.value) < MIN_EFFECT:
         return "none", "small"
-    if estimates.beyond_length.value is not None and estimates.beyond_length.sign != found.sign:
+    if estimates.beyond_length.sign != found.sign:
         return "none", "length"
     if estimates.beyond_order.value is not None and estimates.beyond_order.sign != found.sign:
         return "none", "order"

@@ -72,7 +72,8 @@ def describe_long_traces(params: Params) -> list[str]:
     """A sentence for each model and data set with traces that do not fit the model's context window."""
     sentences = []
     for model, dataset in scorable(params):
-        rows = tables.read(tables.perplexity_path(model, dataset), tables.PERPLEXITY_SCHEMA, "leash perplexity")
+        columns = pa.schema([tables.PERPLEXITY_SCHEMA.field(name) for name in ("shuffled", "nll")])
+        rows = tables.read(tables.perplexity_path(model, dataset), columns, "leash perplexity")
         rows = rows.filter(pc.invert(rows["shuffled"]))
         if missing := rows["nll"].null_count:
             sentences.append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
@@ -15,11 +16,12 @@ from scipy import stats
 from tokenizers import Tokenizer, pre_tokenizers
 from transformers import LlamaForCausalLM
 
-from leash import tables, weights
+from leash import database, tables, weights
 from leash.params.groups import Params
 from leash.report import perplexity_tables
 from leash.scoring import references
 from leash.scoring.references import Reference
+from leash.scoring.scorable import open_perplexity_scores
 from leash.statistics import perplexity
 from leash.statistics.perplexity import Resamples, TraceScores
 from stages.categorize import stage as categorize
@@ -312,3 +314,38 @@ def test_every_token_is_scored_and_the_end_is_one_of_them(measured: Params) -> N
         assert len(row["token_nlls"]) == len(row["token_entropies"]) == row["tokens"]
         assert sum(row["token_nlls"]) == pytest.approx(row["nll"], abs=1e-4)
         assert min(row["token_entropies"]) >= 0
+
+
+def test_the_sums_of_tokens_leave_out_what_surprises_more_than_the_controls(measured: Params) -> None:
+    stage_module.run(measured)
+    base, rlvr = (
+        tables.read(tables.perplexity_path(model, "chain"), tables.PERPLEXITY_SCHEMA, "").to_pylist()
+        for model in ("base", "rlvr")
+    )
+    lists = {
+        (row["problem_id"], row["trace"], row["shuffled"]): np.array(
+            [row["token_nlls"], row["token_entropies"], other["token_nlls"]], dtype=float
+        )
+        for row in base
+        for other in rlvr
+        if row["source"] == "worked"
+        and all(row[name] == other[name] for name in ("problem_id", "source", "trace", "shuffled"))
+    }
+    preserved = set(ids("chain")[::2])
+    with open_perplexity_scores(measured, "support") as connection:
+        support = connection.table("support").to_arrow_table()
+        connection.register("controls", perplexity_tables.mark_controls(support))
+        bound = {"models": list(measured.models), "quantile": 0.9}
+        rows = database.query(connection, perplexity_tables.TRACES_SQL, bound).to_pylist()
+    rows = [row for row in rows if (row["pair"], row["source"]) == ("rlvr", "worked")]
+    assert {row["problem_id"]: row["control"] for row in rows} == {name: name in preserved for name in ids("chain")}
+    for prefix, shuffled in (("", False), ("shuffled_", True)):
+        controls = np.concatenate([lists[key][0] for key in lists if key[0] in preserved and key[2] == shuffled])
+        limit = np.sort(controls)[math.ceil(0.9 * len(controls)) - 1]
+        for row in rows:
+            s, h, r = (values := lists[row["problem_id"], row["trace"], shuffled])[:, values[0] <= limit]
+            assert 0 < row[f"{prefix}n"] == len(s)
+            sums = {"s": s, "h": h, "ss": s * s, "sh": s * h, "hh": h * h, "d": r - s, "sd": s * (r - s)}
+            for name, summed in {**sums, "hd": h * (r - s)}.items():
+                assert row[f"{prefix}{name}"] == pytest.approx(summed.sum(), abs=1e-9)
+    assert any(row["n"] < row["steps"] for row in rows)

@@ -271,8 +271,7 @@ def test_the_perplexity_table_recomputed_from_its_traces(project: Params) -> Non
         nlls = {f"nll_{role}": float(rng.uniform(0.2, 2) * tokens) for role in ("base", "rlvr")}
         row = {"pair": "rlvr", "dataset": dataset, "problem_id": f"p{i}", "source": source, "category": "PSO"[i % 3]}
         sizes = {"tokens_base": tokens, "tokens_rlvr": tokens, "bytes": 3 * tokens, "trace": trace}
-        bounds = {f"{end}_{role}": 0.5 for end in ("low", "high") for role in ("base", "rlvr")}
-        rows.append({**row, **sizes, **nlls, **bounds, "cluster": None, "entropy": None})
+        rows.append({**row, **sizes, **nlls, "control": False, "cluster": None, "steps": None})
     params = write_params(Path(), small())
     table = perplexity_tables.build_tables(params, pa.Table.from_pylist(rows))[0].to_pylist()
     assert len(table) == 3 * 2 * 3

@@ -8,7 +8,7 @@ from typing import Any
 from leash.formatting import format_count, pluralize
 from leash.statistics.answer_entropy import MAX_UNSEEN
 from leash.statistics.bootstrap_weights import Estimate
-from leash.statistics.style import MIN_EFFECT
+from leash.statistics.style import MAX_MASS_RATIO, MIN_EFFECT
 
 Row = Mapping[str, Any]
 
@@ -18,14 +18,14 @@ UNMEASURED_STYLE_PHRASES = {
     "tokenizers": "the two models tokenize differently, so this can't be told from a change of style",
     "no entropies": "vLLM gives no entropies, so this can't be told from a change of style; set `perplexity.engine` to "
     "torch",
-    "few controls": "too few problems of the same data sets are solved about as often by both models, so this can't be "
-    "told from a change of style",
+    "few controls": "too few problems (or clusters) of the same data sets are solved by both models with masses that "
+    "may be the same, so this can't be told from a change of style",
     "few problems": "these traces can't determine what a change of style would do",
 }
 WITHHELD_STYLE_PHRASES = {
-    "few problems": "too few problems to say how surely",
+    "few problems": "too few problems for an interval",
     "interval": "a change of style may explain all of it",
-    "small": f"less than the {MIN_EFFECT} nats from which on anything is claimed",
+    "small": f"below {MIN_EFFECT} nats, the least that is claimed",
 }
 
 
@@ -39,11 +39,18 @@ def style_sentence(row: Row, base: str, rlvr: str) -> str:
     left_out = row["left_out"]
     if left_out:
         asked += f" ({left_out} more {_is_or_are(left_out)} in data sets with too few problems to compare with)"
+    beyond = row["out_of_range"]
+    out_of_range = f" ({beyond:.0%} of the tokens are too surprising to compare)" if beyond >= 0.01 else ""
     sentence = (
         f"{start} {asked} and {_rose_or_fell(row['control'])} on the "
-        f"{pluralize(row['control_problems'], 'problem')} of the same data sets that both solve about as often. Given "
-        f"how sure {base} was of each token, {_signed_interval(row, 'beyond_style')} is left"
+        f"{pluralize(row['control_problems'], 'problem')} of the same data sets that both solve, with masses that may "
+        f"differ by less than a factor of {MAX_MASS_RATIO:g}. Given how sure {base} was of each token, "
+        f"{_signed_interval(row, 'beyond_style')} is left{out_of_range}"
     )
+    if row["withheld"] == "length" and row["beyond_length"] is None:
+        return (
+            f"{sentence}, but the traces have other lengths than all that they are compared with: nothing is claimed."
+        )
     if row["withheld"] in ("length", "order"):
         control = f"beyond_{row['withheld']}"
         what = "length of the traces" if row["withheld"] == "length" else "order of their sentences"
@@ -54,8 +61,8 @@ def style_sentence(row: Row, base: str, rlvr: str) -> str:
     controls = "length and order agree" if row["beyond_order"] is not None else "length agrees, order can't be tested"
     return (
         f"{sentence}, more than a change of style ({controls}): these solutions have become {row['claim']} to {rlvr}. "
-        f"A new wording that moves rare tokens would look the same: to {base} these tokens had "
-        f"{row['surprise']:.2f} nats on average, those compared with {row['control_surprise']:.2f}."
+        f"A new wording that moves rare tokens would look the same: to {base} the mean surprise of these traces was "
+        f"{row['surprise']:.2f} nats per token, that of the compared ones {row['control_surprise']:.2f}."
     )
 
 

@@ -1,8 +1,9 @@
 """The style control on nulls and planted effects, made from the embedded base with altered logits.
 
-Nulls, in which no knowledge is lost: another temperature, every surprise times 1.2 with noise, a random bias on every
-word (wording), and both. Planted: 0.2 nats on every token of the lost problems beside another temperature, and models
-that were trained to forget `make` with six numbers and more.
+Nulls, in which no knowledge is lost: another temperature, every surprise times 1.2 with noise or to the power of 1.2,
+any word mixed in, a random bias on every word (wording), and a bias with a temperature. Planted: 0.2 nats on every
+token of the lost problems beside another temperature (on the traces, not on their shuffled versions), and models that
+were trained to forget `make` with six numbers and more.
 
 The problems, their categories and the traces are those of the embedded pair; each trial takes a random five sixths of
 the problems of every category. The rule before, the plain difference in differences over all data sets, is beside ours.
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -55,7 +57,7 @@ class Trail:
     def surprise(self, logits: FloatArray) -> FloatArray:
         """The surprise of the tokens under these logits."""
         normed = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
-        return np.asarray(-normed[np.arange(len(logits)), self.row[1]])
+        return np.asarray(-normed[np.arange(len(logits)), np.array(self.row[1], dtype=int)])
 
 
 Alter = Callable[[Trail], FloatArray]  # the surprise of the altered model at each token
@@ -63,33 +65,42 @@ Alter = Callable[[Trail], FloatArray]  # the surprise of the altered model at ea
 
 @dataclass(frozen=True)
 class Corpus:
-    """The traces of a source, one per problem, with the facts of the embedded pair. `shuffled` is None for a problem
-    without a shuffled trace."""
+    """The traces of a source, one per problem, with the facts of the embedded pair. A problem without a shuffled trace
+    has an empty one."""
 
     straight: list[Trail]
-    shuffled: list[Trail | None]
+    shuffled: list[Trail]
     dataset: ObjectArray
     numbers: IntArray  # in the question: how hard it is
     category: ObjectArray
     same_mass: BoolArray
 
+    @property
+    def control(self) -> BoolArray:
+        return np.asarray((self.category == "P") & self.same_mass)
+
     def alter(self, alter: Alter, planted: FloatArray | float = 0.0) -> tuple[TokenSums, TokenSums]:
         """The token sums of straight and shuffled traces, with an altered model as the trained one. `planted` is added
         per token of each straight trace."""
-        straight, shuffled = (sum_altered(trails, alter) for trails in (self.straight, self.shuffled))
+        straight, shuffled = (self.sum_altered(trails, alter) for trails in (self.straight, self.shuffled))
         extra = straight.xx[:, 0, :] * np.broadcast_to(planted, len(self.dataset))[:, None]
-        return TokenSums(straight.xx, straight.xd + extra), shuffled
+        return replace(straight, xd=straight.xd + extra), shuffled
 
-
-def sum_altered(trails: list[Trail | None] | list[Trail], alter: Alter) -> TokenSums:
-    lengths = np.array([0 if trail is None else len(trail.logprobs) for trail in trails])
-    present = [trail for trail in trails if trail is not None]
-    if not present:
-        return TokenSums(np.zeros((len(trails), 3, 3)), np.zeros((len(trails), 3)))
-    logprobs = np.concatenate([trail.logprobs for trail in present])
-    surprise = np.concatenate([trail.surprise(trail.logprobs) for trail in present])
-    altered = np.concatenate([alter(trail) for trail in present])
-    return style.sum_tokens(lengths, surprise, -(np.exp(logprobs) * logprobs).sum(axis=1), altered - surprise)
+    def sum_altered(self, trails: list[Trail], alter: Alter) -> TokenSums:
+        """As leash/report/traces.sql sums them: without tokens that surprise the base more than the controls' do."""
+        xx, xd = np.zeros((len(trails), 3, 3)), np.zeros((len(trails), 3))
+        surprise = [trail.surprise(trail.logprobs) for trail in trails]
+        for dataset in set(self.dataset):
+            members = np.flatnonzero(self.dataset == dataset)
+            seen = np.concatenate([surprise[i] for i in members if self.control[i]])
+            limit = np.quantile(seen, style.CONTROL_QUANTILE, method="inverted_cdf") if len(seen) else 0.0
+            for i in members:
+                inside = surprise[i] <= limit
+                logprobs = trails[i].logprobs[inside]
+                entropy = -(np.exp(logprobs) * logprobs).sum(axis=1)
+                x = np.stack([np.ones(len(entropy)), surprise[i][inside], entropy], axis=1)
+                xx[i], xd[i] = x.T @ x, x.T @ (alter(trails[i]) - surprise[i])[inside]
+        return TokenSums(xx, xd, np.array([float(len(trail.logprobs)) for trail in trails]))
 
 
 # ---- the nulls -------------------------------------------------------------------------------------------------------
@@ -112,9 +123,23 @@ def reworded(size: float, tau: float = 1.0) -> Callable[[np.random.Generator, in
     return draw
 
 
+def mixed(share: float) -> Callable[[np.random.Generator, int], Alter]:
+    """Now and then the model draws any word."""
+    return lambda rng, words: (
+        lambda trail: -np.log((1 - share) * np.exp(-trail.surprise(trail.logprobs)) + share / words)
+    )
+
+
+def to_the_power(power: float) -> Callable[[np.random.Generator, int], Alter]:
+    return lambda rng, words: lambda trail: trail.surprise(trail.logprobs) ** power
+
+
 NULLS: dict[str, Callable[[np.random.Generator, int], Alter]] = {
     "temperature from 0.5 to 2": at_temperature,
     "surprise x 1.2, noise of 10%": scaled,
+    "1% of any word mixed in": mixed(0.01),
+    "5% of any word mixed in": mixed(0.05),
+    "surprise to the power of 1.2": to_the_power(1.2),
     "wording, bias 0.5": reworded(0.5),
     "wording, bias 1": reworded(1.0),
     "wording, bias 0.5, temperature 0.8": reworded(0.5, 0.8),
@@ -175,7 +200,6 @@ def measure_forgotten(corpora: dict[str, Corpus], trials: int, goals: Goals) -> 
             id(trail): trail.surprise(log_probabilities(network, trail.row))
             for corpus in corpora.values()
             for trail in (*corpus.straight, *corpus.shuffled)
-            if trail
         }
         altered.append(partial(look_up, cache))
     name = f"planted: {FORGETFUL_MODELS} models forgot a family"
@@ -219,12 +243,12 @@ def claim_once(
     chosen = np.concatenate([rng.choice(each, math.ceil(KEPT * len(each)), replace=False) for each in members])
     category = corpus.category[chosen]
     traces = StyleTraces(
-        TokenSums(straight.xx[chosen], straight.xd[chosen]),
-        TokenSums(shuffled.xx[chosen], shuffled.xd[chosen]),
+        TokenSums(straight.xx[chosen], straight.xd[chosen], straight.length[chosen]),
+        TokenSums(shuffled.xx[chosen], shuffled.xd[chosen], shuffled.length[chosen]),
         np.arange(len(chosen)),
         np.unique(corpus.dataset[chosen].astype(str), return_inverse=True)[1],
         category == letter,
-        (category == "P") & corpus.same_mass[chosen],
+        corpus.control[chosen],
     )
     return claims_now(traces, trial), claimed_before(traces, category == "P", trial)
 
@@ -271,12 +295,13 @@ def load_corpora(params: Params) -> dict[str, Corpus]:
         for each, row in zip(found, tokenize_traces(texts, tokenizer), strict=True):
             trails[dataset, each.problem_id, each.source, each.shuffled] = Trail(row, log_probabilities(network, row))
     keys = [(row["dataset"], row["problem_id"]) for row in support]
+    empty = Trail(([], []), np.zeros((0, next(iter(trails.values())).logprobs.shape[1])))
     columns = [f"{end}_{role}" for role in ("base", "rlvr") for end in ("low", "high")]
-    same_mass = style.is_mass_unchanged(*(np.array([row[name] for row in support], dtype=float) for name in columns))
+    same_mass = style.may_have_same_mass(*(np.array([row[name] for row in support], dtype=float) for name in columns))
     return {
         source: Corpus(
             [trails[(*key, source, False)] for key in keys],
-            [trails.get((*key, source, True)) for key in keys],
+            [trails.get((*key, source, True), empty) for key in keys],
             np.array([dataset for dataset, _ in keys], dtype=object),
             np.array([sum(word.isdigit() for word in questions[key].split()) for key in keys]),
             np.array([row["category"] for row in support], dtype=object),
@@ -287,8 +312,10 @@ def load_corpora(params: Params) -> dict[str, Corpus]:
 
 
 @torch.inference_mode()
-def log_probabilities(network: torch.nn.Module, row: TokenizedTrace) -> FloatArray:
+def log_probabilities(network: Any, row: TokenizedTrace) -> FloatArray:
     prompt, text = row
+    if not text:
+        return np.zeros((0, network.config.vocab_size))
     logits = network(input_ids=torch.tensor([prompt + text])).logits[0, len(prompt) - 1 : -1]
     return np.asarray(logits.double().log_softmax(-1).numpy())
 
@@ -301,8 +328,7 @@ def verify_short_path(params: Params, corpora: dict[str, Corpus]) -> None:
         straight, shuffled = corpus.alter(lambda trail: trail.surprise(log_probabilities(network, trail.row)))
         unit = np.arange(len(corpus.dataset))
         stratum = np.unique(corpus.dataset.astype(str), return_inverse=True)[1]
-        control = (corpus.category == "P") & corpus.same_mass
-        traces = StyleTraces(straight, shuffled, unit, stratum, corpus.category == "S", control)
+        traces = StyleTraces(straight, shuffled, unit, stratum, corpus.category == "S", corpus.control)
         found = style.estimate_style(traces, draw_resamples(len(unit), 2, CONFIDENCE, "diagnostics", "check"))
         [row] = [
             row
