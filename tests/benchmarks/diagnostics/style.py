@@ -237,7 +237,10 @@ def claim_once(
     trial: int,
 ) -> tuple[bool, bool]:
     """Whether a change is claimed on some of the problems: by our rule, and by the one before."""
-    straight, shuffled = corpus.alter(*draw(rng))
+    alter, planted = draw(rng)
+    straight, shuffled = corpus.alter(alter, planted)
+    whole = np.array([(alter(trail) - trail.surprise(trail.logprobs)).sum() for trail in corpus.straight])
+    whole += straight.length * planted
     group = corpus.dataset + "\n" + corpus.category + "\n" + corpus.same_mass.astype(str)
     members = [np.flatnonzero(group == name) for name in np.unique(group)]
     chosen = np.concatenate([rng.choice(each, math.ceil(KEPT * len(each)), replace=False) for each in members])
@@ -250,7 +253,7 @@ def claim_once(
         category == letter,
         corpus.control[chosen],
     )
-    return claims_now(traces, trial), claimed_before(traces, category == "P", trial)
+    return claims_now(traces, trial), claimed_before(traces, whole[chosen], category == "P", trial)
 
 
 def claims_now(traces: StyleTraces, trial: int) -> bool:
@@ -260,13 +263,13 @@ def claims_now(traces: StyleTraces, trial: int) -> bool:
     return style.judge_style(style.estimate_style(traces, resamples))[0] != "none"
 
 
-def claimed_before(traces: StyleTraces, preserved: BoolArray, trial: int) -> bool:
-    """The difference of two plain changes, with all data sets in one."""
+def claimed_before(traces: StyleTraces, changes: FloatArray, preserved: BoolArray, trial: int) -> bool:
+    """The difference of two plain changes, of all tokens, with all data sets in one."""
     resamples = draw_resamples(len(traces.unit), RESAMPLES, CONFIDENCE, "diagnostics", trial)
     sides = []
     for mask in (traces.asked, preserved):
-        change, tokens = traces.straight.xd[mask][:, 0], traces.straight.tokens[mask]
-        sides.append(resamples.sums(traces.unit[mask], change) / resamples.sums(traces.unit[mask], tokens))
+        change, tokens = (resamples.sums(traces.unit[mask], x[mask]) for x in (changes, traces.straight.length))
+        sides.append(change / tokens)
     units = min(int(traces.asked.sum()), int(preserved.sum()))
     return resamples.estimate(sides[0] - sides[1], units).sign != 0
 
