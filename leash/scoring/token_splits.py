@@ -15,7 +15,6 @@ from typing import Any
 import pyarrow as pa
 
 from leash import tables
-from leash.sample_ledger import Ledger
 from leash.scoring.score_tables import ScoringJob
 
 # How the names of engines begin that count the end-of-text token. Servers and imported files may or may not.
@@ -54,15 +53,16 @@ def describe_other_tokens(
     label_names: Sequence[str],
     what: str,
     made_by: str,
+    manifest_of: Callable[[str, str], Mapping[str, Any]],
 ) -> list[str]:
     """A sentence for each model and data set with samples (`what`) that were scored in other tokens than they were
-    drawn in. `path_of` gives the table of scores, `made_by` is the command that makes it."""
+    drawn in. `path_of` gives the table of scores, which `made_by` makes, `manifest_of` the manifest of the samples."""
     sentences = []
     names = [*label_names, "tokens"]
     for (model, dataset), by_labels in drawn.items():
         path = path_of(model, dataset)
         scored = tables.read(path, pa.schema([schema.field(name) for name in names]), made_by)
-        manifest = Ledger(tables.completions_folder(model, dataset)).manifest()
+        manifest = manifest_of(model, dataset)
         other, samples = count_other_tokens(
             zip(*(scored[name].to_pylist() for name in names), strict=True), by_labels, manifest
         )

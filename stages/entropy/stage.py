@@ -22,6 +22,7 @@ from leash import database, tables
 from leash.counting.analysis_settings import settings_of
 from leash.params.groups import Params
 from leash.report import entropy_tables
+from leash.sample_ledger import read_manifest
 from leash.scoring.entropy_estimates import DECOUPLING_SCHEMA, INTERVALS_SCHEMA, estimate_decoupling, estimate_intervals
 from leash.scoring.scorable import pairs_table, require_completions, scorable, write_empty_tables
 from leash.scoring.score_tables import build_job, plan_scoring_workers, update_score_tables
@@ -49,7 +50,7 @@ def run(params: Params) -> tuple[int, list[str]]:
     scored = update_score_tables(jobs, tables.ENTROPY_SCHEMA, "entropy", plan_scoring_workers(params, spec), spec)
     left_out = write_empty_tables(params, tables.entropy_path, tables.ENTROPY_SCHEMA, "token entropies")
     left_out += describe_other_tokens(
-        drawn, tables.entropy_path, tables.ENTROPY_SCHEMA, LABEL_NAMES, "samples", "leash entropy"
+        drawn, tables.entropy_path, tables.ENTROPY_SCHEMA, LABEL_NAMES, "samples", "leash entropy", read_manifest
     )
     pairs = pairs_table(params)
     windows = build_windows(find_reach(params, connection), pairs.to_pylist(), params.entropy.samples)

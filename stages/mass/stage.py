@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from leash import database, tables
 from leash.params.groups import Params
+from leash.sample_ledger import read_manifest
 from leash.scoring.scorable import MIN_COVERAGE, require_completions, scorable, write_empty_tables
 from leash.scoring.score_tables import build_job, plan_scoring_workers, update_score_tables
 from leash.scoring.token_splits import describe_other_tokens, index_drawn_tokens
@@ -80,7 +81,7 @@ def run(params: Params) -> tuple[int, list[str]]:
     scored = update_score_tables(jobs, tables.MASS_SCHEMA, "mass", workers, spec, params.sample.vllm)
     left_out = write_empty_tables(params, tables.mass_path, tables.MASS_SCHEMA, "exact masses")
     sentences += describe_other_tokens(
-        drawn, tables.mass_path, tables.MASS_SCHEMA, LABEL_NAMES, "correct samples", "leash mass"
+        drawn, tables.mass_path, tables.MASS_SCHEMA, LABEL_NAMES, "correct samples", "leash mass", read_manifest
     )
     return scored, left_out + sentences
 

@@ -20,7 +20,7 @@ from leash.engines.protocol import Completion, Decoding, Request
 from leash.engines.torch_engine import TorchEngine
 from leash.params.groups import Params
 from leash.prompts import Prompt
-from leash.sample_ledger import Ledger
+from leash.sample_ledger import Ledger, read_manifest
 from leash.scoring.score_tables import build_job
 from leash.scoring.token_splits import DrawnTokens, count_other_tokens, describe_other_tokens, index_drawn_tokens
 from leash.scoring.torch_scorer import Scorer, tokenize_traces
@@ -393,5 +393,7 @@ def test_a_missing_table_of_scores_names_its_own_stage(project: Params) -> None:
     drawn = {("base", "chain"): {("p", 0): DrawnTokens({4: 1})}}
     labels = ("problem_id", "sample")
     with pytest.raises(tables.MissingTableError) as error:
-        describe_other_tokens(drawn, tables.entropy_path, tables.ENTROPY_SCHEMA, labels, "samples", "leash entropy")
+        describe_other_tokens(
+            drawn, tables.entropy_path, tables.ENTROPY_SCHEMA, labels, "samples", "leash entropy", read_manifest
+        )
     assert error.value.made_by == "leash entropy"
