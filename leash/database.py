@@ -25,8 +25,6 @@ from leash.params.groups import Params
 MAX_FILES_OPENED_SINGLY = 64
 FILES_PER_SCHEMA_QUERY = 4096
 FILE_KINDS_SQL = Path(__file__).parent / "file_kinds.sql"
-# The columns that tables of earlier versions lack (`tables.ADDED_COLUMNS`), as DuckDB writes a null of their type.
-NULL_COLUMNS_SQL = {"level": "null::varchar", "cluster": "null::varchar", "token_ids": "null::integer[]"}
 UNIT_BY_SUPPORT_TABLE = {"support": "problem", "support_by_answer": "answer", "support_by_completion": "completion"}
 
 
@@ -47,7 +45,9 @@ def open_database(params: Params, only: Sequence[str] = ()) -> duckdb.DuckDBPyCo
             lacking = _check_schemas(connection, files, schema, made_by)
             quoted = ", ".join("'" + str(file).replace("'", "''") + "'" for file in files)
             # Columns that earlier versions did not write are null: for all files, or for those that lack them.
-            labels += "".join(f"{NULL_COLUMNS_SQL[name]} as {name}, " for name in sorted(set.intersection(*lacking)))
+            added = sorted(set.intersection(*lacking))
+            kinds = connection.from_arrow(schema.empty_table().select(added)).types if added else []
+            labels += "".join(f"null::{kind} as {name}, " for name, kind in zip(added, kinds, strict=True))
             by_name = ", union_by_name = true" if any(each != lacking[0] for each in lacking) else ""
             selects.setdefault(table, []).append(f"select {labels}* from read_parquet([{quoted}]{by_name}){limits}")
 

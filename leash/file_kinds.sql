@@ -1,4 +1,4 @@
--- file_kinds: the first of these Parquet files of each kind: with the same columns of the same types.
+-- file_kinds: the first Parquet file of each kind. Files are of one kind if they have the same columns and types.
 with kinds as (
     select file_name, md5(string_agg(concat_ws(' ', name, type, logical_type), ',' order by name, type)) as kind
     from parquet_schema($files)

@@ -325,3 +325,8 @@ def _parse_manifest(content: bytes) -> dict[str, Any] | None:
 def _read_sample_keys(file: Path) -> Iterator[SampleKey]:
     rows = pq.read_table(file, columns=["problem_id", "sample"])
     return zip(rows["problem_id"].to_pylist(), rows["sample"].to_pylist(), strict=True)
+
+
+def read_manifest(model: str, dataset: str) -> dict[str, Any]:
+    """The manifest of a model's samples on a data set."""
+    return dict(Ledger(tables.completions_folder(model, dataset)).manifest())

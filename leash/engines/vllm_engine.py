@@ -55,6 +55,16 @@ class RefusedPromptError(LeashError):
         )
 
 
+class RefusedDecodingError(LeashError):
+    """vLLM does not accept the decoding settings."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"vLLM refuses the decoding settings: {reason}. Change `sample.temperature`, `sample.top_p` or "
+            f"`sample.max_tokens`, or sample with the engine `torch`."
+        )
+
+
 class VllmEngine:
     def __init__(self, weights: Weights, settings: Vllm) -> None:
         self.settings, self._weights = settings, weights
@@ -76,14 +86,17 @@ class VllmEngine:
         ticket = self._next_id
         for request in requests:
             for sample in request.samples:
-                params = SamplingParams(
-                    temperature=decoding.temperature,
-                    top_p=decoding.top_p,
-                    max_tokens=decoding.max_tokens,
-                    seed=request.seed(sample) if self.settings.seeds else None,
-                    logprobs=0 if self.settings.logprobs else None,
-                    output_kind=RequestOutputKind.FINAL_ONLY,
-                )
+                try:
+                    params = SamplingParams(
+                        temperature=decoding.temperature,
+                        top_p=decoding.top_p,
+                        max_tokens=decoding.max_tokens,
+                        seed=request.seed(sample) if self.settings.seeds else None,
+                        logprobs=0 if self.settings.logprobs else None,
+                        output_kind=RequestOutputKind.FINAL_ONLY,
+                    )
+                except (ValueError, VLLMClientError) as error:
+                    raise RefusedDecodingError(vllm_startup.summarize_error(error)) from None
                 name = str(self._next_id)
                 try:
                     self._engine.add_request(name, self._vllm_input(request.prompt), params)

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from leash import database, tables
 from leash.scoring import entropy_estimates
+from leash.tables import FLOAT64, INT32, STRING
 
 SQL_DIR = Path(__file__).parent
 ENTROPY_DIR = tables.DATA_DIR / "entropy"
@@ -16,7 +17,18 @@ ANSWERS_PATH = ENTROPY_DIR / "answers.parquet"
 PROFILE_PATH = ENTROPY_DIR / "profile.parquet"
 INTERVALS_PATH = ENTROPY_DIR / "intervals.parquet"
 DECOUPLING_PATH = ENTROPY_DIR / "decoupling.parquet"
-ANY_SCHEMA = pa.schema([])
+# What stages/entropy/answers.sql and profile.sql give.
+ANSWERS_SCHEMA = pa.schema(
+    {"model": STRING, "dataset": STRING, "problem_id": STRING, "samples": INT32, "answers": pa.int64()}
+    | dict.fromkeys(("average", "answer_entropy", "answer_entropy_mm", "answer_entropy_adjusted", "unseen"), FLOAT64)
+    | {"all_samples": INT32}
+    | dict.fromkeys(
+        ("answer_entropy_all", "answer_entropy_mm_all", "answer_entropy_adjusted_all", "unseen_all"), FLOAT64
+    )
+)
+PROFILE_SCHEMA = pa.schema(
+    {"model": STRING, "dataset": STRING, "tenth": INT32, "problems": pa.int64(), "token_entropy": FLOAT64}
+)
 
 
 def create_measured_table(connection: duckdb.DuckDBPyConnection) -> None:
@@ -26,14 +38,14 @@ def create_measured_table(connection: duckdb.DuckDBPyConnection) -> None:
 
 def summarize_entropies(connection: duckdb.DuckDBPyConnection) -> pa.Table:
     """Entropies, avg@n, response length, share of forks and mass of unseen answers, per model and data set."""
-    connection.register("answers", tables.read(ANSWERS_PATH, ANY_SCHEMA, "leash entropy"))
+    connection.register("answers", tables.read(ANSWERS_PATH, ANSWERS_SCHEMA, "leash entropy"))
     create_measured_table(connection)
     return database.query(connection, SQL_DIR / "summary.sql")
 
 
 def load_profile() -> pa.Table:
     """Token entropy of every model by tenths of its completions."""
-    return tables.read(PROFILE_PATH, ANY_SCHEMA, "leash entropy")
+    return tables.read(PROFILE_PATH, PROFILE_SCHEMA, "leash entropy")
 
 
 def load_intervals() -> pa.Table:

@@ -169,7 +169,6 @@ def summarize_guess_floor(rows: pa.Table, role: str) -> dict[str, Any]:
         # Null if an early stop left a mass unknown: the mean of the others would be of other problems.
         "share": None if masses.null_count else pc.mean(masses).as_py(),
         "problems": len(floors),
-        "with_hits": int((rows[f"c_{role}"].to_numpy() > 0).sum()),
         "tested": len(tested),
         "not_above": rows.filter(not_shown).select(["dataset", "problem_id"]).to_pylist(),
     }

@@ -7,10 +7,10 @@ Out: data/support/{pair}.parquet, one row per problem; data/support/by_answer/{p
      compare several pairs, trajectory, paired and ever_reached.
 
 SQL counts, `leash.statistics` decides. tallies.sql is the only pass over the verdicts. The other queries read its small
-table: counts.sql (hits of both models in the first k samples, and how each problem's sampling ended), guesses.sql (what
-guessing would hit), answers.sql (counts by answer) and ballots.sql (votes, for maj@k). completions.sql reads the exact
-masses. Adaptive budgets give problems unequal numbers of samples: their categories are those of the full run, pass@k
-stays unbiased, intervals stay exact, and what cannot be estimated is null.
+table: counts.sql (hits of both models in the first k samples, and how each problem's sampling ended), guess_floors.py
+(what guessing would hit), answers.sql (counts by answer) and ballots.sql (votes, for maj@k). completions.sql reads the
+exact masses. Adaptive budgets give problems unequal numbers of samples: their categories are those of the full run,
+pass@k stays unbiased, intervals stay exact, and what cannot be estimated is null.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from leash.statistics.guessing import OtherShares, guessing_p_values, hits_witho
 from leash.statistics.rounding import round_column
 from leash.statistics.sure_support import call_both
 from leash.statistics.testing import benjamini_hochberg
-from stages.categorize import cross_pair, ever_reached, group_analysis
+from stages.categorize import cross_pair, ever_reached, group_analysis, guess_floors
 
 SQL_DIR = Path(__file__).parent
 
@@ -74,7 +74,7 @@ def run(params: Params) -> list[str]:
 def problem_support(connection: duckdb.DuckDBPyConnection, params: Params, plan: pa.Table) -> pa.Table:
     """The support table of a plan, one row per problem; its counts stay in the connection as `counts`."""
     create_counts_table(connection, params, plan)
-    return add_categories(database.query(connection, SQL_DIR / "guesses.sql"), params.categorize.confidence)
+    return add_categories(guess_floors.add_guess_columns(connection), params.categorize.confidence)
 
 
 def support_by_unit(connection: duckdb.DuckDBPyConnection, params: Params, unit: str) -> pa.Table:

@@ -1,7 +1,7 @@
--- classes: the one pass over the verdicts. How often each answer class of each problem occurs in each stretch of
--- samples, and how many of these samples are correct. The macro stretch_of(sample) is the first sample of its stretch:
--- windows.sql and reach.sql never cut one. Output without an answer, cut off or not, is one class (null). An answer that
--- could not be scored keeps its class.
+-- classes: the pass over the answers of the verdicts (reach.sql only counts samples). How often each answer class of
+-- each problem occurs in each stretch of samples, and how many of these samples are correct. The macro
+-- stretch_of(sample) is the first sample of its stretch; no window cuts one. Output without an answer, cut off or not, is
+-- one class (null). An answer that could not be scored keeps its class.
 select
     model,
     dataset,

@@ -1,5 +1,5 @@
 -- samples: the first $samples completions of each problem with its question. Problems with fewer are left out: their
--- numbers could not be used. `drawn` has the number of tokens that the sample was drawn with.
+-- numbers could not be used. `drawn` is as in stages/mass/written.sql: with how many tokens how many samples were drawn.
 with enough as (
     select problem_id
     from verdicts
@@ -15,7 +15,8 @@ select
     completions.text,
     completions.finish = 'stop' as ended,
     completions.token_ids,
-    [completions.tokens] as drawn
+    if(completions.tokens is null, null, map([completions.tokens], [1])) as drawn,
+    1 as samples
 from completions
 inner join problems using (dataset, problem_id)
 inner join enough using (problem_id)

@@ -22,7 +22,7 @@ from leash import database, tables
 from leash.counting.analysis_settings import settings_of
 from leash.params.groups import Params
 from leash.report import entropy_tables
-from leash.sample_ledger import Ledger
+from leash.sample_ledger import read_manifest
 from leash.scoring.entropy_estimates import DECOUPLING_SCHEMA, INTERVALS_SCHEMA, estimate_decoupling, estimate_intervals
 from leash.scoring.scorable import pairs_table, require_completions, scorable, write_empty_tables
 from leash.scoring.score_tables import build_job, plan_scoring_workers, update_score_tables
@@ -44,20 +44,18 @@ def run(params: Params) -> tuple[int, list[str]]:
         rows = database.query(connection, SQL_DIR / "samples.sql", bound).to_pylist()
         path = tables.entropy_path(model, dataset)
         jobs.append(build_job(params, model, dataset, path, rows, LABEL_NAMES))
-        drawn[model, dataset] = index_drawn_tokens(rows, LABEL_NAMES)
+        drawn[model, dataset] = index_drawn_tokens(jobs[-1], rows)
     temperature, top_p = params.sample.temperature, params.sample.top_p
     spec = ScoringSpec(entropies=True, temperature=temperature, top_p=top_p, forking=params.entropy.forking)
     scored = update_score_tables(jobs, tables.ENTROPY_SCHEMA, "entropy", plan_scoring_workers(params, spec), spec)
     left_out = write_empty_tables(params, tables.entropy_path, tables.ENTROPY_SCHEMA, "token entropies")
-    for (model, dataset), lengths in drawn.items():
-        subject, path = f"{model} on {dataset}", tables.entropy_path(model, dataset)
-        manifest = Ledger(tables.completions_folder(model, dataset)).manifest()
-        schema = tables.ENTROPY_SCHEMA
-        left_out += describe_other_tokens(subject, "samples", path, schema, lengths, LABEL_NAMES, manifest)
+    left_out += describe_other_tokens(
+        drawn, tables.entropy_path, tables.ENTROPY_SCHEMA, LABEL_NAMES, "samples", "leash entropy", read_manifest
+    )
     pairs = pairs_table(params)
     windows = build_windows(find_reach(params, connection), pairs.to_pylist(), params.entropy.samples)
     answers, halves = register_answers(connection, windows)
-    tables.write(entropy_tables.ANSWERS_PATH, answers, answers.schema)
+    tables.write(entropy_tables.ANSWERS_PATH, answers, entropy_tables.ANSWERS_SCHEMA)
     estimates = connection.table("estimates").to_arrow_table()
     # A second connection, because the scores were just written.
     connection = database.open_database(params, only=("entropy",))
@@ -72,7 +70,7 @@ def write_summary_tables(params: Params, connection: duckdb.DuckDBPyConnection) 
     """Write the profile of every model, its measures with intervals and noise floors, and the changes of every pair."""
     entropy_tables.create_measured_table(connection)
     profiles, settings = database.query(connection, SQL_DIR / "profile.sql"), settings_of(params)
-    tables.write(entropy_tables.PROFILE_PATH, profiles, profiles.schema)
+    tables.write(entropy_tables.PROFILE_PATH, profiles, entropy_tables.PROFILE_SCHEMA)
     half = {"half": params.entropy.samples // 2}
     floors = database.query(connection, SQL_DIR / "floors.sql", half)
     intervals = estimate_intervals(connection.table("measured").to_arrow_table(), floors, settings)

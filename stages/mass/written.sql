@@ -1,8 +1,9 @@
 -- written: the distinct correct completions of the models $writers on a data set, each with its question, how often
--- $model wrote it, in which sample first, and how many tokens these samples were drawn with. A completion is a sequence
--- of tokens: the same text in other tokens is another one. Ids count only if their writer shares the tokenizer of $model
--- ($same); for all others the text stands for the tokens that it splits into, in one spelling (table `spellings`).
--- Without ids, the name of a completion is what it was before there were ids.
+-- $model wrote it (hits, samples), in which sample first, and with how many tokens how many of these samples were drawn.
+-- A completion is a sequence of tokens: the same text in other tokens is another one. Only the ids of the writers $same
+-- count; for all others the text stands for the tokens that it splits into, in one spelling (table `spellings`).
+-- Both models of a pair must give a completion the same name, so $same and the spellings are those of all models that
+-- pairs link (stage.py). Without ids, the name of a completion is what it was before there were ids.
 with samples as (
     select
         model,
@@ -29,7 +30,8 @@ select
     token_ids,
     count(*) filter (where model = $model) as hits,
     min(sample) filter (where model = $model) as first,
-    list(tokens) filter (where model = $model) as drawn
+    histogram(tokens) filter (where model = $model) as drawn,
+    count(*) filter (where model = $model) as samples
 from samples
 group by problem_id, text, ended, token_ids
 order by problem_id, completion

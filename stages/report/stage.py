@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -23,6 +22,7 @@ from leash.counting.analysis_settings import settings_of
 from leash.counting.metrics import completion_metrics_by_epsilon, compute_metrics, compute_pass_at_k
 from leash.params.groups import Params
 from leash.report import audit, cells, dvc_plots, entropy_tables, perplexity_tables
+from leash.report.analysis_files import read_analysis
 from leash.report.figures import drawing
 from leash.report.level_table import compute_levels
 from leash.report.metrics import REPORTS_DIR, add_pass_at_k_intervals, metrics_by_pair, summarize_metrics
@@ -56,7 +56,7 @@ def run(params: Params) -> None:
 
 def collect_results(params: Params) -> Results:
     support = _read_support(params, "problem")
-    analyses = {pair: _read_analysis(pair) for pair in params.run.pairs}
+    analyses = {pair: read_analysis(pair) for pair in params.run.pairs}
     connection = database.open_database(params)
     statuses = audit.count_statuses(connection)
     hits = audit.find_decisive_hits(params, connection)
@@ -132,13 +132,3 @@ def _read_support(params: Params, unit: str) -> pa.Table:
         parts.append(support.append_column("pair", pa.array([pair] * support.num_rows, pa.string())))
     empty = tables.SUPPORT_SCHEMA.append(pa.field("pair", pa.string())).empty_table()
     return pa.concat_tables([*parts, empty])
-
-
-def _read_analysis(pair: str) -> dict[str, Any]:
-    path = tables.analysis_path(pair)
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        raise tables.MissingTableError(path, "leash categorize") from None
-    except ValueError:
-        raise tables.DamagedTableError(path, "leash categorize", "is not JSON") from None

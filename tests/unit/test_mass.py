@@ -78,7 +78,7 @@ def write_completions(texts: Mapping[str, list[str] | dict[str, list[str]]]) -> 
     for model, found in by_problem.items():
         drawn = [(name, i, text) for name, written in found.items() for i, text in enumerate(written)]
         rows = [
-            {"problem_id": name, "sample": i, "text": text, "tokens": 4, "finish": "stop", "logprob": None}
+            {"problem_id": name, "sample": i, "text": text, "tokens": None, "finish": "stop", "logprob": None}
             for name, i, text in drawn
         ]
         verdicts = [

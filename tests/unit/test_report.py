@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from leash import database, tables
 from leash.params.groups import Params
+from leash.report import analysis_files, entropy_tables
 from leash.report import metrics as metrics_module
 from leash.report.figures import support
 from leash.report.table_captions import TABLE_CAPTIONS
@@ -299,3 +300,30 @@ def test_a_report_without_its_analysis_says_what_makes_it(project: Params) -> No
     with pytest.raises(tables.MissingTableError) as missing:
         report.run(project)
     assert {(error.value.path, error.value.made_by) for error in (damaged, missing)} == {(path, "leash categorize")}
+
+
+@pytest.mark.usefixtures("full")
+def test_what_an_earlier_version_wrote_is_refused_with_its_command(project: Params) -> None:
+    """The analysis has exactly the keys that the report asks for; without one of them it stops, as without a column."""
+    report.run(project)
+    path = tables.analysis_path("rlvr")
+    written = json.loads(path.read_text())
+    for group in written.values():
+        assert group.keys() == analysis_files.GROUP_KEYS
+        assert analysis_files.missing_keys(group) == []
+    for place in (("tested",), ("test", "p_adjusted"), ("guess_floor", "base", "tested")):
+        old = json.loads(path.read_text())
+        within = old["all"]
+        for name in place[:-1]:
+            within = within[name]
+        del within[place[-1]]
+        path.write_text(json.dumps(old))
+        with pytest.raises(analysis_files.OldAnalysisError, match="leash categorize") as error:
+            report.run(project)
+        assert error.value.key == ".".join(("all", *place))
+        path.write_text(json.dumps(written))
+    answers = tables.read(entropy_tables.ANSWERS_PATH, entropy_tables.ANSWERS_SCHEMA, "").drop_columns(["unseen_all"])
+    tables.write(entropy_tables.ANSWERS_PATH, answers, answers.schema)
+    with pytest.raises(tables.WrongColumnError) as column:
+        report.run(project)
+    assert (column.value.made_by, column.value.column) == ("leash entropy", "unseen_all")

@@ -20,11 +20,13 @@ from leash.engines.protocol import Completion, Decoding, Request
 from leash.engines.torch_engine import TorchEngine
 from leash.params.groups import Params
 from leash.prompts import Prompt
-from leash.sample_ledger import Ledger
-from leash.scoring.token_splits import describe_other_tokens
+from leash.sample_ledger import Ledger, read_manifest
+from leash.scoring.score_tables import build_job
+from leash.scoring.token_splits import DrawnTokens, count_other_tokens, describe_other_tokens, index_drawn_tokens
 from leash.scoring.torch_scorer import Scorer, tokenize_traces
 from leash.scoring.traces import Trace
 from leash.statistics import seeds
+from stages.categorize import stage as categorize
 from stages.entropy import stage as entropy
 from stages.mass import stage as mass
 from tests.conftest import ROOT, small, write_params
@@ -171,6 +173,16 @@ def masses(model: str) -> list[dict[str, Any]]:
     return rows
 
 
+def save_with_another_tokenizer(folder: Path, token: str = "therefore") -> str:
+    """The base with one token more in its tokenizer."""
+    model, tokenizer = weights.load_model(BASE)
+    tokenizer.add_tokens([token])
+    model.resize_token_embeddings(len(tokenizer))
+    for part in (model, tokenizer):
+        part.save_pretrained(folder / "other")
+    return str(folder / "other")
+
+
 SPLIT = [*ids_of(r"\boxed{ 7 }"), END]
 OTHER = [UNKNOWN, *SPLIT]
 
@@ -197,17 +209,71 @@ def test_the_same_text_in_other_tokens_is_another_completion(project: Params) ->
 
 
 def test_ids_mean_nothing_to_a_model_with_another_tokenizer(project: Params, tmp_path: Path) -> None:
-    """It scores the text, once, however its writer wrote it."""
-    model, tokenizer = weights.load_model(BASE)
-    tokenizer.add_tokens(["therefore"])
-    for folder in (model, tokenizer):
-        folder.save_pretrained(tmp_path / "other")
-    write_run({"base": [completion(0, None), completion(1, OTHER)], "rlvr": [completion(0, OTHER)]})
-    assert mass.run(parameters(rlvr={"path": str(tmp_path / "other")}))[0] == 4
+    """Both models of the pair score the text, once, however its writer wrote it; none of the texts is lost."""
+    params = parameters(rlvr={"path": save_with_another_tokenizer(tmp_path)})
+    write_run(
+        {
+            "base": [completion(0, None), completion(1, OTHER), completion(2, OTHER, "7 7")],
+            "rlvr": [completion(0, OTHER), completion(1, OTHER, "7"), completion(2, OTHER, "7")],
+        }
+    )
+    scored, sentences = mass.run(params)
+    assert (scored, [s.partition(" correct")[0] for s in sentences]) == (
+        6,
+        ["base on chain: 2 of 3", "rlvr on chain: 3 of 3"],
+    )
     base, rlvr = ({row["completion"]: (row["tokens"], row["hits"]) for row in masses(m)} for m in ("base", "rlvr"))
-    assert sorted(base.values()) == [(4, 1), (5, 1)]
-    assert sorted(rlvr.values()) == [(4, 0), (5, 1)]
-    assert [name for name in base if name in rlvr and base[name][0] == 4 == rlvr[name][0]] != []
+    assert base.keys() == rlvr.keys()
+    assert sorted(base.values()) == [(2, 0), (3, 1), (4, 2)]
+    assert sorted(rlvr.values()) == [(2, 2), (3, 0), (4, 1)]
+    categorize.run(params)
+    support = tables.read(tables.support_path("rlvr", "completion"), tables.SUPPORT_SCHEMA, "")
+    assert set(support["unit_key"].to_pylist()) == base.keys()
+
+
+def test_both_models_choose_the_same_spelling(project: Params, tmp_path: Path) -> None:
+    """The base can't tell two texts apart, the other model can: both must count them as one completion."""
+    params = parameters(rlvr={"path": save_with_another_tokenizer(tmp_path, " 7")})
+    write_run(
+        {
+            "base": [completion(0, None, "7"), completion(1, None, "7")],
+            "rlvr": [completion(0, None, " 7"), completion(1, None, " 7")],
+        }
+    )
+    mass.run(params)
+    base, rlvr = masses("base"), masses("rlvr")
+    assert [(row["completion"], row["hits"]) for row in base] == [(rlvr[0]["completion"], 2)]
+    assert [(row["completion"], row["hits"]) for row in rlvr] == [(base[0]["completion"], 2)]
+
+
+def test_spellings_are_joined_by_every_tokenizer() -> None:
+    """One joins a with b and c with d, the other b with c: all four are one."""
+
+    class Splitter:
+        eos_token_id = END
+
+        def __init__(self, **ids: int) -> None:
+            self.ids = ids
+
+        def __call__(self, texts: list[str], **_: Any) -> dict[str, Any]:
+            return {"input_ids": [[self.ids[text]] for text in texts]}
+
+    twins = [{"problem_id": "p", "texts": list("abcd")}]
+    pairs, middle = Splitter(a=0, b=0, c=1, d=1), Splitter(a=0, b=1, c=1, d=2)
+
+    def spelled(*tokenizers: Any) -> list[str]:
+        found: list[str] = mass.unify_spellings(twins, tokenizers)["spelling"].to_pylist()
+        return found
+
+    assert spelled(pairs, middle) == spelled(middle, pairs) == ["a"] * 4
+    assert (spelled(pairs), spelled(middle)) == (list("aacc"), list("abbd"))
+    assert spelled(Splitter(a=0, b=1, c=2, d=0), Splitter(a=0, b=1, c=2, d=2)) == list("abaa")
+
+
+def test_models_are_linked_by_their_pairs() -> None:
+    pairs = [("a", "b"), ("c", "d"), ("e", "c"), ("b", "f"), ("g", "h"), ("h", "d")]
+    assert {*mass.link_models(pairs)} == {frozenset("abf"), frozenset("cdegh")}
+    assert mass.link_models([]) == []
 
 
 def test_texts_of_the_same_tokens_count_once(project: Params) -> None:
@@ -303,12 +369,31 @@ def test_samples_scored_in_other_tokens_are_counted(project: Params) -> None:
         ({}, 1),
     ],
 )
-def test_who_may_leave_the_end_of_text_out_of_its_count(tmp_path: Path, manifest: Any, other: int) -> None:
+def test_who_may_leave_the_end_of_text_out_of_its_count(manifest: Any, other: int) -> None:
     """Scored in 4 tokens: drawn in 4, 3 and 5 of them, and in an unknown number."""
-    rows = [{"problem_id": "p", "sample": i, "key": "", "tokens": 4} for i in range(4)]
-    schema = tables.ENTROPY_SCHEMA
-    tables.write(tmp_path / "t.parquet", tables.table_from_rows(rows, schema), schema)
-    lengths = {("p", i): [length] for i, length in enumerate((4, 3, 5, None))}
+    scored = [("p", 0, 4), ("p", 1, 4)]
+    drawn = {("p", 0): DrawnTokens({4: 1, 3: 1, None: 5}), ("p", 1): DrawnTokens({5: 1})}
+    assert count_other_tokens(scored, drawn, manifest) == (other, 8)
+
+
+def test_after_an_empty_prompt_the_first_token_is_not_scored(project: Params) -> None:
+    """A completion of three tokens has two scores then; that is no other split."""
+    params, tokenizer = parameters(), byte_pair_tokenizer()
+    for question, scored_tokens, other in (("a", 3, 2), ("", 2, 1)):
+        row = {"problem_id": "p", "question": question, "text": "abc", "ended": True}
+        rows = [row | {"drawn": [(3, 4), (4, 1), (2, 1)], "samples": 8}]
+        job = build_job(params, "base", "chain", Path("t.parquet"), rows, ("problem_id",))
+        [(_, tokens)] = tokenize_traces([replace(job.traces[0], prompt=Prompt(question))], tokenizer)
+        assert len(tokens) == scored_tokens
+        drawn = index_drawn_tokens(replace(job, traces=[Trace(Prompt(question), "abc", ended=True)]), rows)
+        assert count_other_tokens([("p", len(tokens))], drawn, {"engines": ["torch 2.13"]}) == (other, 8)
+
+
+def test_a_missing_table_of_scores_names_its_own_stage(project: Params) -> None:
+    drawn = {("base", "chain"): {("p", 0): DrawnTokens({4: 1})}}
     labels = ("problem_id", "sample")
-    found = describe_other_tokens("m", "samples", tmp_path / "t.parquet", schema, lengths, labels, manifest)
-    assert found[0].startswith(f"m: {other} of 4 samples")
+    with pytest.raises(tables.MissingTableError) as error:
+        describe_other_tokens(
+            drawn, tables.entropy_path, tables.ENTROPY_SCHEMA, labels, "samples", "leash entropy", read_manifest
+        )
+    assert error.value.made_by == "leash entropy"

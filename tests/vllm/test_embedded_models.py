@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,14 @@ def test_a_prompt_that_is_too_long_is_refused_and_the_engine_continues(vllm: Any
     with pytest.raises(RefusedPromptError) as error:
         list(vllm.complete([long], PLAIN))
     assert error.value.problem_id == "p0"
+    assert len(list(vllm.complete(requests(range(1), 1), PLAIN))) == 5
+
+
+def test_decoding_that_vllm_refuses_is_one_sentence_and_the_engine_continues(vllm: Any) -> None:
+    from leash.engines.vllm_engine import RefusedDecodingError
+
+    with pytest.raises(RefusedDecodingError, match="temperature"):
+        list(vllm.complete(requests(range(1), 1), replace(PLAIN, temperature=2.5)))
     assert len(list(vllm.complete(requests(range(1), 1), PLAIN))) == 5
 
 
