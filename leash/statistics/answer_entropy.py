@@ -37,7 +37,7 @@ from leash.statistics.bootstrap_weights import Estimate
 MAX_UNSEEN = 0.2
 # With less, a direction must still hold if this many times more answers share the unseen mass than Chao and Jost's
 # estimator takes: its logarithm times the unseen mass is what the entropy would gain.
-MORE_ANSWERS = 100
+MORE_ANSWERS = 1000
 LOG_STEP = 0.25
 CHUNK_PROBLEMS = 4096
 

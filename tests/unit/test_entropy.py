@@ -467,7 +467,8 @@ def test_a_model_compared_with_itself_does_not_change() -> None:
     assert narrative.decoupling_sentence(row) == (
         "both: token entropy stayed as it was (of 4 samples per problem) and the estimate of answer entropy stayed "
         "as it was (Chao–Jost, of 4 samples per problem): the data can't tell. Of the answer mass, 50% of that of "
-        "base is unseen in 4 samples (above 20%): the samples don't identify these answer entropies, nor whether they rose or fell."
+        "base is unseen in 4 samples (above 20%): the samples don't identify these answer entropies, nor whether "
+        "they rose or fell."
     )
 
 
