@@ -109,14 +109,15 @@ def is_mostly_unseen(unseen: Sequence[float | None]) -> bool:
 def identified_direction(change: Estimate, base_unseen: float | None, rlvr_unseen: float | None) -> int:
     """The sign of a change of answer entropy (1, -1), or 0 if the samples don't tell it.
 
-    A rise would vanish if the base's entropy is larger than estimated, a fall if that of the trained model is.
+    The estimate for the model with more unseen mass may be too low or, if it took too many answers to share that mass,
+    too high. So a rise and a fall must both be larger than what the unseen mass could add.
     """
     if base_unseen is None or rlvr_unseen is None or is_mostly_unseen([base_unseen, rlvr_unseen]):
         return 0
     if change.low is None or change.high is None:
         return 0
-    room = math.log(MORE_ANSWERS)
-    return int(change.low > room * base_unseen) - int(change.high < -room * rlvr_unseen)
+    room = math.log(MORE_ANSWERS) * max(base_unseen, rlvr_unseen)
+    return int(change.low > room) - int(change.high < -room)
 
 
 def chao_shen(hits: IntArray) -> float:

@@ -170,10 +170,10 @@ def _describe_unseen(row: Row, samples: str, turned: bool) -> str:
             f"samples don't identify these answer entropies, nor whether they rose or fell."
         )
     if turned:
-        model = row["base"] if row["answer_entropy_adjusted_all"] > 0 else row["rlvr"]
+        model = max(unseen, key=lambda name: unseen[name] or 0)
         return (
-            f" Of the answer mass of {model}, {unseen[model]:.0%} is unseen in {samples} samples: if many rare answers "
-            f"share it, answer entropy did not move that way."
+            f" Of the answer mass of {model}, {unseen[model]:.0%} is unseen in {samples} samples: the number of "
+            f"answers that share it could turn the direction."
         )
     if row["unidentified_at"] is None:
         return ""

@@ -254,12 +254,13 @@ def even_answers(entropy: float) -> FloatArray:
     number = int(np.exp(entropy) + 1e-9)
 
     def answers(rare: float) -> FloatArray:
-        return np.r_[np.full(number, (1 - rare) / number), rare]
+        return np.append(np.full(number, (1 - rare) / number), rare)
 
     def excess(rare: float) -> float:
         return float(-xlogy(answers(rare), answers(rare)).sum()) - entropy
 
-    return answers(float(optimize.brentq(excess, 0, 1 / (number + 1))))
+    rare: float = optimize.brentq(excess, 0, 1 / (number + 1))
+    return answers(rare)
 
 
 def _draw_entropies(rng: np.random.Generator, chances: FloatArray, samples: int) -> dict[str, FloatArray]:
