@@ -126,7 +126,6 @@ ENTROPY_SCHEMA = _schema(
     _optional(FLOAT64, "decoding_entropy"),  # the same, of the distribution that was sampled from
     _optional(FLOAT64, "forks"),  # share of steps with an entropy of at least `entropy.forking`
     _optional(pa.list_(FLOAT64), "profile"),  # mean token entropy by tenths of the trace; null: no step
-    _optional(pa.list_(FLOAT64), "position_sums"),  # sums of step entropies: of step 1, steps 2 and 3, steps 4 to 7, …
 )
 
 

@@ -18,6 +18,7 @@ from leash.formatting import format_text_table, format_value
 from leash.params.groups import Params
 from leash.report.narrative import SUMMARY_RATIOS
 from leash.report.report_data import Results, matching_rows
+from leash.statistics.entropy_decomposition import PARTS
 from leash.statistics.ratios import RATIO_NAMES
 from leash.tables import FLOAT64, INT32, STRING, DamagedTableError
 
@@ -84,8 +85,8 @@ def decoupling_metrics(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """By data set: the directions of token and answer entropy, their changes, why token entropy changed, and how much
     of the answers is unseen. Answer entropy is Chao and Jost's at all samples of both models."""
     names = {"token_entropy": "token_entropy", "answer_entropy_adjusted_all": "answer_entropy"}
-    names |= {name: name for name in ("position_part", "length_part", "rest_part", "spearman")}
-    plain = ("relation", "samples", "common_samples", "base_unseen_all", "rlvr_unseen_all", "lower_bound_at")
+    names |= {name: name for name in (*PARTS, "spearman")}
+    plain = ("relation", "samples", "common_samples", "base_unseen_all", "rlvr_unseen_all", "unidentified_at")
     return {
         row["dataset"]: {name: row[name] for name in plain}
         | {

@@ -138,16 +138,19 @@ TABLE_CAPTIONS: dict[str, tuple[str, str]] = {  # title, note
         "One row per model and data set, in nats. Token entropy over steps, then samples, then problems (the paper's), "
         "pooled over tokens, and of completions of 16 tokens or more. Answer entropy: plug-in (the paper's), "
         "Miller–Madow, and Chao–Jost, which adjusts for unseen answers; on the paper's number of samples, and on all. "
-        "If more than 20% of the answers are unseen, it is a lower bound. The floor is the typical difference between "
-        "two runs of half the samples (root mean square, from the two halves of the model's own samples). "
+        "If more than 20% of the answers are unseen, the samples don't identify it. The floor is the typical "
+        "difference between two runs of half the samples (root mean square, from the two halves of the model's own "
+        "samples). "
         f"{PAPER_NOTE}",
     ),
     "decoupling": (
         "How token and answer entropy changed",
         "One row per pair and data set: mean changes over problems, at the paper's number of samples and at all that "
-        "both models have. The relation is by token entropy and by Chao–Jost's answer entropy at all samples. "
-        "Position, length and rest add up to the change of token entropy. Spearman's correlation of the problems' "
-        "changes takes token and answer entropies of different samples; it is not the paper's claim.",
+        "both models have. The relation is by token entropy and by Chao–Jost's answer entropy at all samples, as far "
+        "as unseen answers can't turn its direction. Of the change of token entropy, one part is from completions of "
+        "other lengths, and the rest is at the same length, in first or second halves of completions. Spearman's "
+        "correlation of the problems' changes takes token and answer entropies of different samples; it is not the "
+        "paper's claim.",
     ),
     "profile": (
         "Token entropy along the completions",

@@ -17,7 +17,7 @@ from leash.params.groups import Params
 from leash.report import consistency_tables, mass_tables, published
 from leash.report.report_data import Results, matching_rows
 from leash.report.table_captions import TABLE_CAPTIONS
-from leash.scoring.entropy_estimates import FLOOR_MEASURES, MEASURES, lower_bound_at
+from leash.scoring.entropy_estimates import FLOOR_MEASURES, MEASURES, unidentified_at
 from leash.statistics.counts import ROLES
 from leash.statistics.ratios import RATIO_NAMES
 from leash.tables import FLOAT64, STRING
@@ -47,7 +47,7 @@ ENTROPY_TABLE_SCHEMA = pa.schema(
         **{"model": STRING, "dataset": STRING, "source": STRING, "problems": INT64, "samples": INT64},
         **{"all_samples": INT64, "all_samples_most": INT64, "long_problems": INT64},
         **{f"{name}{end}": FLOAT64 for name in MEASURES for end in cross_pair.ESTIMATE_SUFFIXES},
-        "lower_bound_at": STRING,
+        "unidentified_at": STRING,
         **{f"{name}_floor": FLOAT64 for name in FLOOR_MEASURES},
         "note": STRING,
     }
@@ -206,8 +206,8 @@ def entropy_table(params: Params, results: Results) -> pa.Table:
         bounds.setdefault((row["model"], row["dataset"]), {}).update(columns)
     own_rows = []
     for row in results.entropy.to_pylist():
-        bound = lower_bound_at(row["samples"], [row["unseen"]], row["all_samples"], [row["unseen_all"]])
-        own_rows.append(row | bounds[row["model"], row["dataset"]] | {"lower_bound_at": bound})
+        unidentified = unidentified_at(row["samples"], [row["unseen"]], row["all_samples"], [row["unseen_all"]])
+        own_rows.append(row | bounds[row["model"], row["dataset"]] | {"unidentified_at": unidentified})
     rows = _add_paper_rows(params, own_rows, ("model", "dataset"), published.find_entropy_row)
     return tables.table_from_rows(list(rows), ENTROPY_TABLE_SCHEMA)
 

@@ -3,7 +3,8 @@
 In: one row per problem, from the queries of the stage `entropy`. Out: rows for its tables.
 
 The paper's decoupling is that token entropy may rise while answer entropy falls. The claim is about means over
-problems, and `estimate_decoupling` tests these: `relation` names two directions only if both intervals exclude 0. The
+problems, and `estimate_decoupling` tests these: `relation` names two directions only if both intervals exclude 0 and
+unseen answers can't turn the direction of answer entropy. The
 rank correlation of the problems' changes is another question. It is cross-fitted, token changes from some samples and
 answer changes from others: changes from the same samples share their errors, and a model compared with other samples of
 itself would then seem to have correlated changes (in 28 to 48% of runs of one embedded model). It is null over several
@@ -20,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leash.statistics.answer_entropy import MAX_UNSEEN
+from leash.statistics.answer_entropy import identified_direction, is_mostly_unseen
 from leash.statistics.array_types import BoolArray, FloatArray, IntArray
 from leash.statistics.bootstrap_estimates import (
     functional_estimate,
@@ -30,7 +31,7 @@ from leash.statistics.bootstrap_estimates import (
 )
 from leash.statistics.bootstrap_weights import AnalysisSettings, BootstrapWeights, Estimate
 from leash.statistics.clusters import number_clusters, regroup
-from leash.statistics.entropy_decomposition import PARTS, EntropyCells, decomposition_estimates
+from leash.statistics.entropy_decomposition import LENGTHS_PER_OCTAVE, PARTS, EntropyCells, decomposition_estimates
 from leash.tables import FLOAT64, INT32, STRING
 
 ANSWER_MEASURES = ("answer_entropy", "answer_entropy_mm", "answer_entropy_adjusted")
@@ -63,6 +64,8 @@ RELATIONS = {
     (-1, -1): "both fell",
     (1, -1): "token entropy rose and answer entropy fell",
     (-1, 1): "token entropy fell and answer entropy rose",
+    (1, 0): "token entropy rose; what answer entropy did can't be told",
+    (-1, 0): "token entropy fell; what answer entropy did can't be told",
 }
 
 INTERVALS_SCHEMA = pa.schema(
@@ -78,14 +81,15 @@ DECOUPLING_SCHEMA = pa.schema(
         pa.field("samples", INT32, nullable=False),
         # The samples that both models have of every problem; data sets may differ.
         *(pa.field(name, INT32) for name in ("common_samples", "common_samples_most")),
-        # The directions of token_entropy and answer_entropy_adjusted_all; null: one of them is not measured.
+        # The directions of token_entropy and, if the samples identify it, of answer_entropy_adjusted_all; null: one of
+        # them is not measured.
         pa.field("relation", STRING),
         *(pa.field(f"{name}{end}", FLOAT64) for name in DECOUPLING_ESTIMATES for end in ("", "_low", "_high")),
         pa.field("long_problems", INT32),  # problems of which both models have a completion of 16 tokens
-        pa.field("uncovered", FLOAT64),  # the share of the trained model's steps in cells that the base lacks
+        pa.field("uncovered", FLOAT64),  # the share of the trained model's completions of lengths that the base lacks
         pa.field("answers_from", STRING),  # the samples of the answers in `spearman`: later ones, or the other half
         *(pa.field(name, FLOAT64) for name in UNSEEN_MEASURES),
-        pa.field("lower_bound_at", STRING),
+        pa.field("unidentified_at", STRING),
     ]
 )
 
@@ -137,7 +141,7 @@ def estimate_decoupling(
             found = estimate_changes(part, settings, with_correlation=dataset != "all" or not several)
             if found["compared"] and found["token_entropy"] is not None:
                 found |= estimate_parts(part, by_model[pair["base"]], by_model[pair["rlvr"]], settings)
-            found["lower_bound_at"] = lower_bound_at(
+            found["unidentified_at"] = unidentified_at(
                 samples,
                 [found["base_unseen"], found["rlvr_unseen"]],
                 found["common_samples"],
@@ -192,19 +196,18 @@ def estimate_changes(part: pa.Table, settings: AnalysisSettings, with_correlatio
     row |= {name: mean_estimate(columns[name], weights, confidence).value for name in UNSEEN_MEASURES}
     common = columns["common_samples"][~np.isnan(columns["common_samples"])]
     row["common_samples"], row["common_samples_most"] = (int(f(common)) if len(common) else None for f in (min, max))
-    row["relation"] = name_relation(estimates, [row["base_unseen_all"], row["rlvr_unseen_all"]])
+    row["relation"] = name_relation(estimates, row["base_unseen_all"], row["rlvr_unseen_all"])
     return row
 
 
-def name_relation(estimates: Mapping[str, Estimate], unseen: Sequence[float | None]) -> str | None:
-    """The directions of both changes, if both are clear. Where much of the answers is unseen, the estimators must agree
-    on the direction: plug-in says what the samples show, the adjusted one extrapolates."""
+def name_relation(
+    estimates: Mapping[str, Estimate], base_unseen: float | None, rlvr_unseen: float | None
+) -> str | None:
+    """The directions of both changes as far as they are clear: nothing if that of token entropy is not."""
     token, answer = estimates["token_entropy"], estimates["answer_entropy_adjusted_all"]
     if token.value is None or answer.value is None:
         return None
-    direction = answer.sign
-    if is_mostly_unseen(unseen) and estimates["answer_entropy_all"].sign != direction:
-        direction = 0
+    direction = identified_direction(answer, base_unseen, rlvr_unseen)
     return RELATIONS.get((token.sign, direction), CANNOT_TELL)
 
 
@@ -221,7 +224,7 @@ def cross_fitted_changes(
 
 
 def estimate_parts(part: pa.Table, base: pa.Table, rlvr: pa.Table, settings: AnalysisSettings) -> dict[str, Any]:
-    """The change of the token entropy by position, length and the rest."""
+    """The change of the token entropy from other lengths, and what is left in each half of completions."""
     used = compared_problems(part)
     cells = build_cells(part.filter(pa.array(used)), base, rlvr)
     row: dict[str, Any] = {"uncovered": cells.uncovered}
@@ -235,12 +238,12 @@ def build_cells(problems: pa.Table, base: pa.Table, rlvr: pa.Table) -> EntropyCe
     """The rows of cells.sql of two models on these problems as arrays of problems by cells."""
     keys = list(zip(problems["dataset"].to_pylist(), problems["problem_id"].to_pylist(), strict=True))
     row_of = {key: i for i, key in enumerate(keys)}
-    cell_of: dict[tuple[str, int, int], int] = {}
+    cell_of: dict[tuple[str, int, bool], int] = {}
     found = []
     for table in (base, rlvr):
         rows = [row for row in table.to_pylist() if (row["dataset"], row["problem_id"]) in row_of]
         at = [row_of[row["dataset"], row["problem_id"]] for row in rows]
-        names = [(row["dataset"], row["length"], row["position"]) for row in rows]
+        names = [(row["dataset"], row["length"], row["late"]) for row in rows]
         found.append((at, [cell_of.setdefault(name, len(cell_of)) for name in names], rows))
     arrays = []
     for at, cell, rows in found:
@@ -248,9 +251,10 @@ def build_cells(problems: pa.Table, base: pa.Table, rlvr: pa.Table) -> EntropyCe
             values = np.zeros((len(keys), len(cell_of)))
             values[at, cell] = [row[name] for row in rows]
             arrays.append(values)
-    places = _number([(dataset, position) for dataset, _, position in cell_of])
-    datasets = _number([dataset for dataset, _, _ in cell_of])
-    return EntropyCells(arrays[0], arrays[1], arrays[2], arrays[3], places, datasets)
+    octaves = _number([(dataset, length // LENGTHS_PER_OCTAVE, late) for dataset, length, late in cell_of])
+    datasets = _number([(dataset, late) for dataset, _, late in cell_of])
+    late = np.array([late for _, _, late in cell_of], dtype=bool)
+    return EntropyCells(arrays[0], arrays[1], arrays[2], arrays[3], octaves, datasets, late)
 
 
 def _number(names: Sequence[Any]) -> IntArray:
@@ -272,18 +276,14 @@ def _pooled_estimate(
     return functional_estimate(difference, weights, confidence)[0]
 
 
-def lower_bound_at(
+def unidentified_at(
     samples: int, unseen: Sequence[float | None], all_samples: int | None, unseen_all: Sequence[float | None]
 ) -> str | None:
-    """The numbers of samples at which too many answers are unseen for an entropy; None if there is none."""
+    """The numbers of samples that don't identify the answer entropies, since too much is unseen; None if all do."""
     found = [samples] if is_mostly_unseen(unseen) else []
     if all_samples is not None and all_samples != samples and is_mostly_unseen(unseen_all):
         found.append(all_samples)
     return " and ".join(f"{number:,}" for number in found) or None
-
-
-def is_mostly_unseen(unseen: Sequence[float | None]) -> bool:
-    return any(share is not None and share > MAX_UNSEEN for share in unseen)
 
 
 def draw_for(part: pa.Table, used: BoolArray, settings: AnalysisSettings) -> BootstrapWeights:

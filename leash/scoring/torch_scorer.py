@@ -175,9 +175,8 @@ def summarize_steps(
         (np.bincount(row, values, len(rows)) / np.maximum(lengths, 1)).tolist()
         for values in (steps.entropy, steps.decoding_entropy, is_fork)
     ]
-    along = (mean_by_tenths(steps.entropy, lengths), sum_by_position(steps.entropy, lengths))
-    names = ("token_entropy", "decoding_entropy", "forks", "profile", "position_sums")
-    measured = zip(*means, *along, strict=True)
+    names = ("token_entropy", "decoding_entropy", "forks", "profile")
+    measured = zip(*means, mean_by_tenths(steps.entropy, lengths), strict=True)
     return [replace(s, **dict(zip(names, values, strict=True))) for s, values in zip(scores, measured, strict=True)]
 
 
@@ -201,13 +200,3 @@ def mean_by_tenths(values: FloatArray, lengths: NDArray[np.int64]) -> list[list[
     means = np.bincount(tenth, values, len(counts)) / np.maximum(counts, 1)
     profile = [mean if count else None for mean, count in zip(means.tolist(), counts.tolist(), strict=True)]
     return [profile[begin : begin + PROFILE_BINS] for begin in range(0, len(profile), PROFILE_BINS)]
-
-
-def sum_by_position(values: FloatArray, lengths: NDArray[np.int64]) -> list[list[float]]:
-    """The sums of each row's values by position, in powers of two: step 1, steps 2 and 3, steps 4 to 7, and so on."""
-    row = np.repeat(np.arange(len(lengths)), lengths)
-    step = np.arange(len(values)) - np.repeat(lengths.cumsum() - lengths, lengths) + 1
-    # frexp gives the exponent exactly; a logarithm might round a power of two down.
-    bins, position = np.frexp(lengths)[1], np.frexp(step)[1] - 1
-    sums = np.bincount((bins.cumsum() - bins)[row] + position, values, bins.sum())
-    return [part.tolist() for part in np.split(sums, bins.cumsum()[:-1])]

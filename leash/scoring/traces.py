@@ -75,7 +75,6 @@ class Score:
     decoding_entropy: float | None = None
     forks: float | None = None
     profile: list[float | None] | None = None  # token entropy by tenths of the trace; None for a tenth without steps
-    position_sums: list[float] | None = None  # sums of step entropies: of step 1, steps 2 and 3, steps 4 to 7, …
     token_nlls: Float32Array | None = None  # of each token, rounded
     token_entropies: Float32Array | None = None
 

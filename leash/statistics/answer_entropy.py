@@ -17,20 +17,27 @@ all of them. Chao and Jost's has the smaller mean error in most settings, not in
 the mass in one answer and half in 1,000 rare ones, its error at 1,024 samples is +.01 nats, Chao and Shen's +.43.
 
 Where much of the mass is unseen, no estimator finds the entropy: the samples do not say how many answers share that
-mass.
+mass. Chao and Jost's can then err both ways, so it is no bound, and the change between two models may have the wrong
+sign. `identified_direction` says when a sign can be trusted.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import digamma, xlogy
 
 from leash.statistics.array_types import FloatArray, IntArray
+from leash.statistics.bootstrap_weights import Estimate
 
-# Above this share of unseen answers, an answer entropy is a lower bound.
+# Above this share of unseen answers, the samples do not identify an answer entropy.
 MAX_UNSEEN = 0.2
+# With less, a direction must still hold if this many times more answers share the unseen mass than Chao and Jost's
+# estimator takes: its logarithm times the unseen mass is what the entropy would gain.
+MORE_ANSWERS = 1000
 LOG_STEP = 0.25
 CHUNK_PROBLEMS = 4096
 
@@ -92,6 +99,25 @@ def _tail_sum(samples: FloatArray, mass: FloatArray) -> FloatArray:
         n, a = samples[part, None], mass[part, None]
         found[part] = (LOG_STEP * t * np.exp(-t) / (a * np.exp(-t / n) - np.expm1(-t / n))).sum(axis=1)
     return (1 - mass) / samples * found
+
+
+def is_mostly_unseen(unseen: Sequence[float | None]) -> bool:
+    """Whether one of these models has too much unseen mass for its answer entropy to be identified."""
+    return any(share is not None and share > MAX_UNSEEN for share in unseen)
+
+
+def identified_direction(change: Estimate, base_unseen: float | None, rlvr_unseen: float | None) -> int:
+    """The sign of a change of answer entropy (1, -1), or 0 if the samples don't tell it.
+
+    The estimate for the model with more unseen mass may be too low or, if it took too many answers to share that mass,
+    too high. So a rise and a fall must both be larger than what the unseen mass could add.
+    """
+    if base_unseen is None or rlvr_unseen is None or is_mostly_unseen([base_unseen, rlvr_unseen]):
+        return 0
+    if change.low is None or change.high is None:
+        return 0
+    room = math.log(MORE_ANSWERS) * max(base_unseen, rlvr_unseen)
+    return int(change.low > room) - int(change.high < -room)
 
 
 def chao_shen(hits: IntArray) -> float:

@@ -6,7 +6,7 @@
 Intervals come from the Bayesian bootstrap over problems, or over clusters of problems if the weights have clusters,
 with one set of weights for all estimates of a group. With few problems (clusters), the bootstrap's draws vary too
 little. `t_correction` widens them, so that the interval of a mean is as wide as Student's but keeps the skew of the
-draws. A mean of rates (avg@n) has Student's interval itself.
+draws. A mean of rates (avg@n) has Student's interval itself, widened where rates hardly vary or are skewed.
 """
 
 from __future__ import annotations
@@ -43,11 +43,14 @@ def mean_estimate(
 
 def rate_estimate(values: FloatArray, weights: BootstrapWeights, confidence: float) -> Estimate:
     """The mean over problems of rates between 0 and 1, such as avg@n: Student's interval over problems or, with
-    clusters, over clusters, cut off at 0 and 1.
+    clusters, over clusters, cut off at 0 and 1; or a wider one for kinds of problems that were not seen.
 
-    If all rates are 0 (or all are 1), they do not vary, and Student's interval would be a point. The mean rate is at
-    most the share of problems whose rate is above 0, so the interval then ends where Clopper and Pearson's does for
-    that share. None if a problem has no value (NaN).
+    Student's interval is a point if all rates are equal, and too short above if most rates are 0 and few are large. But
+    m problems leave room for a kind that has a share of up to 1 - tail^(1/m) of all problems (Clopper and Pearson's
+    limit for 0 of m). Its rate may be somewhat above all rates seen: with h rates above 0, by 1/(h + 1) of the way from
+    the largest to 1, as far as h uniform rates leave on average. So the upper end is at least the mean with that share
+    of such problems. Without a hit this is Clopper and Pearson's end. The lower end is the same with 0 and 1 exchanged.
+    None if a problem has no value (NaN).
     """
     if len(values) == 0 or np.isnan(values).any():
         return Estimate()
@@ -55,14 +58,21 @@ def rate_estimate(values: FloatArray, weights: BootstrapWeights, confidence: flo
     if len(values) == 1:
         return Estimate(value)
     units = weights.units
-    if (values == values[0]).all() and value in (0.0, 1.0):
-        most = 1 - tail ** (1 / units)
-        return Estimate(value, 0.0, most) if value == 0 else Estimate(value, 1 - most, 1.0)
+    cluster = np.arange(len(values)) if weights.cluster is None else weights.cluster
     # The mean of sums over clusters of unequal size is a ratio: its error is that of the clusters' deviations.
-    deviations = np.bincount(np.arange(len(values)) if weights.cluster is None else weights.cluster, values - value)
-    error = math.sqrt(units / (units - 1) * float((deviations**2).sum())) / len(values)
-    reach = float(stats.t.isf(tail, units - 1)) * error
-    return Estimate(value, max(value - reach, 0.0), min(value + reach, 1.0))
+    deviations = np.bincount(cluster, values - value)
+    error = math.sqrt(units / max(units - 1, 1) * float((deviations**2).sum())) / len(values)
+    reach = float(stats.t.isf(tail, units - 1)) * error if units > 1 else 1.0
+    rates, unseen = np.bincount(cluster, values) / np.bincount(cluster), 1 - tail ** (1 / units)
+    up = max(reach, unseen * (_next_rate(rates) - value))
+    down = max(reach, unseen * (_next_rate(1 - rates) - (1 - value)))
+    return Estimate(value, max(value - down, 0.0), min(value + up, 1.0))
+
+
+def _next_rate(rates: FloatArray) -> float:
+    """A rate above all of these, the nearer to the largest the more are above 0."""
+    largest = float(rates.max())
+    return largest + (1 - largest) / (int((rates > 0).sum()) + 1)
 
 
 def functional_estimate(

@@ -37,11 +37,13 @@ Reach = Mapping[tuple[str, str], int]  # by model and data set
 def find_reach(params: Params, connection: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], int]:
     """The number of samples that every problem of a model and data set has. With an adaptive budget that is `floor`:
     what comes after it depends on the hits."""
-    if params.sample.stop_after is not None:
-        pairs = [(model, dataset) for model in params.run.models for dataset in params.run.datasets]
-        return {pair: min(params.sample.floor, params.k(*pair)) for pair in pairs}
     rows = database.query(connection, SQL_DIR / "reach.sql").to_pylist()
-    return {(row["model"], row["dataset"]): row["reach"] for row in rows}
+    drawn = {(row["model"], row["dataset"]): int(row["reach"]) for row in rows}
+    if params.sample.stop_after is None:
+        return drawn
+    pairs = [(model, dataset) for model in params.run.models for dataset in params.run.datasets]
+    floors = {pair: min(params.sample.floor, params.k(*pair)) for pair in pairs}
+    return {pair: min(floor, drawn.get(pair, floor)) for pair, floor in floors.items()}
 
 
 def build_windows(reach: Reach, pairs: Sequence[Mapping[str, str]], samples: int) -> pa.Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,11 @@ from leash.grading.graders.types import no_answer_grade, unscored_grade
 from leash.params.groups import Params
 from leash.report import entropy_tables, narrative
 from leash.scoring import entropy_estimates
-from leash.scoring.torch_scorer import sum_by_position
+from leash.scoring.torch_scorer import mean_by_tenths
 from leash.statistics import seeds
-from leash.statistics.array_types import IntArray
+from leash.statistics.array_types import FloatArray, IntArray
 from leash.statistics.bootstrap_weights import AnalysisSettings
+from leash.statistics.entropy_decomposition import PARTS
 from stages.entropy import stage
 from stages.entropy.answers import build_windows, register_answers
 from stages.fetch import stage as fetch
@@ -66,11 +67,10 @@ def all_scores() -> Rows:
     for model in MODELS:
         for dataset, problem in PROBLEMS:
             for i in range(SAMPLES):
-                profile = [float(x) if drawn.random() < 0.7 else None for x in drawn.random(10)]
                 tokens = int(drawn.integers(4, 60))
                 steps = drawn.random(tokens)
-                one = {"decoding_entropy": drawn.random(), "forks": drawn.random(), "profile": profile}
-                one |= {"token_entropy": steps.mean(), "position_sums": sum_by_position(steps, np.array([tokens]))[0]}
+                one = {"decoding_entropy": drawn.random(), "forks": drawn.random(), "token_entropy": steps.mean()}
+                one |= {"profile": mean_by_tenths(steps, np.array([tokens]))[0]}
                 rows.append(
                     {"model": model, "dataset": dataset, "problem_id": problem, "sample": i, "tokens": tokens, **one}
                 )
@@ -342,11 +342,12 @@ def test_changes_of_a_pair_are_those_of_single_problems() -> None:
         assert row["decoding_entropy"] == pytest.approx(decoding.mean())
         assert row["answer_entropy"] == pytest.approx(plug_in.mean())
         assert row["answer_entropy_mm"] == pytest.approx(corrected.mean())
-        parts = [row[name] for name in ("position_part", "length_part", "rest_part")]
+        length, rest, first, second = (row[name] for name in PARTS)
         if row["uncovered"] > 0.2:
-            assert parts == [None] * 3
+            assert length is rest is first is second is None
         else:
-            assert sum(parts) == pytest.approx(token.mean(), abs=1e-12)
+            assert length + rest == pytest.approx(token.mean(), abs=1e-12)
+            assert first + second == pytest.approx(rest, abs=1e-12)
         base_sums, rlvr_sums = (
             sum(r["tokens"] * r["token_entropy"] for r in scores if r["model"] == m and r["problem_id"] in problems)
             for m in MODELS
@@ -387,6 +388,38 @@ def test_only_the_samples_of_both_models_are_compared() -> None:
         base, rlvr = ((CLASSES[model, problem] * 2)[:6] for model in MODELS)
         changes.append(answers(rlvr)["answer_entropy_adjusted"] - answers(base)["answer_entropy_adjusted"])
     assert row["answer_entropy_adjusted_all"] == pytest.approx(np.mean(changes))
+
+
+def test_a_sample_missing_in_the_middle_ends_the_samples_that_are_compared() -> None:
+    """Sample 5 of 8 of one problem: all problems have the first five, whatever comes after."""
+    verdicts = many_verdicts(8)
+    gone = {"model": "base", "problem_id": "a", "sample": 5}
+    row = paired(connected([r for r in verdicts if not gone.items() <= r.items()], all_scores()))[1]
+    whole = paired(connected([r for r in verdicts if r["sample"] < 5], all_scores()))[1]
+    assert (row["dataset"], row["compared"], row["common_samples"]) == ("chain", 2, 5)
+    assert row["answer_entropy_adjusted_all"] == pytest.approx(whole["answer_entropy_adjusted_all"])
+    assert "not measured" not in narrative.decoupling_sentence(row)
+
+
+def test_cells_are_the_steps_by_length_and_half() -> None:
+    """In numpy, from the steps themselves. Five steps have three in their first half, one step has no second half."""
+    drawn, rows = seeds.stream("test", "halves"), []
+    expected: dict[tuple[int, bool], FloatArray] = defaultdict(lambda: np.zeros(2))
+    lengths = [0, 1, 2, 3, 4, 5, 7, 8, 9, 19, 20, 33, 64, 65, 100, 127]
+    for number, tokens in enumerate(lengths):
+        steps = drawn.random(tokens)
+        profile = mean_by_tenths(steps, np.array([tokens]))[0] if tokens else [None] * 10
+        one = {"model": "base", "dataset": "chain", "problem_id": "a", "sample": number, "tokens": tokens}
+        rows.append({**one, "token_entropy": steps.mean() if tokens else 0.0, "profile": profile})
+        half, length = -(-tokens // 2), int(np.floor(4 * np.log2(tokens))) if tokens else -4
+        for late, part in ((False, steps[:half]), (True, steps[half:])):
+            weight = len(part) / tokens if tokens else float(not late)
+            expected[length, late] += np.array([weight, part.sum() / max(tokens, 1)]) / len(lengths)
+    found = database.query(connected(all_verdicts(), rows), stage.SQL_DIR / "cells.sql").to_pylist()
+    assert len(found) == len(expected)
+    for row in found:
+        values = (row["weight"], row["entropy"])
+        assert values == pytest.approx(tuple(expected[row["length"], row["late"]]), abs=1e-12)
 
 
 def test_a_pair_is_compared_on_the_problems_that_both_models_have() -> None:
@@ -432,10 +465,10 @@ def test_a_model_compared_with_itself_does_not_change() -> None:
     row = paired(connected(all_verdicts(), all_scores()), rlvr="base")[0]
     assert row["token_entropy"] == row["token_entropy_low"] == row["token_entropy_high"] == 0
     assert narrative.decoupling_sentence(row) == (
-        "both: token entropy stayed as it was (of 4 samples per problem) and answer entropy stayed as it was "
-        "(Chao–Jost, of 4 samples per problem): the data can't tell. Of the answer mass, 50% of that of base is unseen "
-        "in 4 samples (above 20%): these answer entropies are lower bounds, not the entropies, and more samples would "
-        "raise them."
+        "both: token entropy stayed as it was (of 4 samples per problem) and the estimate of answer entropy stayed "
+        "as it was (Chao–Jost, of 4 samples per problem): the data can't tell. Of the answer mass, 50% of that of "
+        "base is unseen in 4 samples (above 20%): the samples don't identify these answer entropies, nor whether "
+        "they rose or fell."
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from leash.statistics.answer_entropy import chao_shen, estimate_answer_entropies
 from leash.statistics.array_types import FloatArray
 from leash.statistics.bootstrap_estimates import functional_estimate, mean_estimate, rate_estimate, spearman_estimate
 from leash.statistics.bootstrap_weights import Estimate, draw_weights
-from leash.statistics.entropy_decomposition import EntropyCells, decomposition_estimates
+from leash.statistics.entropy_decomposition import PARTS, EntropyCells, decomposition_estimates
 
 
 def numbers_of(found: Estimate) -> tuple[float, float, float]:
@@ -70,13 +72,36 @@ def test_a_mean_of_rates_has_students_interval() -> None:
     assert rate_estimate(np.array([0.01] * 9 + [0.9]), draw_weights(10, 50, 0), 0.95).low == 0.0
 
 
-def test_a_mean_of_rates_over_clusters_is_students_over_their_means() -> None:
+def test_equal_rates_do_not_prove_that_all_rates_are_equal() -> None:
+    """Five problems that are right in half of their samples, and clusters that each hold a 0 and a 1."""
+    value, low, high = numbers_of(rate_estimate(np.full(5, 0.5), draw_weights(5, 50, 0), 0.95))
+    assert (value, 0.5 - low) == pytest.approx((0.5, high - 0.5))
+    assert 0.03 < high - 0.5 < 0.2
+    cluster = np.repeat(np.arange(10), 2)
+    found = rate_estimate(np.tile([0.0, 1.0], 10), draw_weights(20, 50, 0, cluster), 0.95)
+    assert numbers_of(found) == pytest.approx(numbers_of(rate_estimate(np.full(10, 0.5), draw_weights(10, 9, 0), 0.95)))
+    assert numbers_of(found)[2] > 0.51
+
+
+def test_the_first_hits_do_not_collapse_the_interval() -> None:
+    """No hit in 30 problems leaves room for 11.6%, so one or two hits in 960 samples can't leave 0.3%."""
+    ends = []
+    for hits in range(6):
+        rates = np.r_[np.full(hits, 1 / 32), np.zeros(30 - hits)]
+        ends.append(numbers_of(rate_estimate(rates, draw_weights(30, 50, 0), 0.95))[2])
+        mirrored = numbers_of(rate_estimate(1 - rates, draw_weights(30, 50, 0), 0.95))
+        assert mirrored[1] == pytest.approx(1 - ends[-1])
+    assert min(b / a for a, b in itertools.pairwise(ends)) > 0.5
+
+
+def test_a_mean_of_rates_over_clusters_is_that_over_their_means() -> None:
     """Ten clusters of four problems with the same rate are ten problems."""
     rates = seeds.stream("test", "rates").beta(2, 8, 10)
     cluster = np.repeat(np.arange(10), 4)
     found = rate_estimate(np.repeat(rates, 4), draw_weights(40, 50, 0, cluster), 0.95)
+    assert numbers_of(found) == pytest.approx(numbers_of(rate_estimate(rates, draw_weights(10, 50, 0), 0.95)))
     exact = stats.ttest_1samp(rates, 0).confidence_interval(0.95)
-    assert numbers_of(found) == pytest.approx((rates.mean(), exact.low, exact.high))
+    assert found.low == pytest.approx(exact.low)
 
 
 def test_intervals_over_clusters_are_wider() -> None:
@@ -139,54 +164,81 @@ def test_answer_entropies_of_extreme_problems() -> None:
     assert found.unseen[1:].tolist() == [1, 0, 1]
 
 
-def cells_of(base: FloatArray, rlvr: FloatArray, entropies: tuple[FloatArray, FloatArray]) -> EntropyCells:
-    """Weights of four cells (two lengths by two positions), the same for every problem, and their mean entropies."""
-    problems = np.ones((12, 1))
+def cells_of(
+    base: Sequence[FloatArray], rlvr: Sequence[FloatArray], octave: int = 4, problems: int = 12
+) -> EntropyCells:
+    """The cells of completions (the entropies of their steps), the same for every problem. A cell is an exact length
+    and a half; lengths within `octave` tokens stand in for each other."""
+    names = sorted({(len(steps), late) for steps in (*base, *rlvr) for late in (False, True)})
+    arrays = np.zeros((4, problems, len(names)))
+    for which, completions in ((0, base), (2, rlvr)):
+        for steps in completions:
+            half = -(-len(steps) // 2)
+            for late, part in ((False, steps[:half]), (True, steps[half:])):
+                share = np.array([len(part), part.sum()]) / len(steps) / len(completions)
+                arrays[which : which + 2, :, names.index((len(steps), late))] += share[:, None]
+    groups = sorted({(length // octave, late) for length, late in names})
     return EntropyCells(
-        *(problems * base, problems * base * entropies[0], problems * rlvr, problems * rlvr * entropies[1]),
-        place=np.array([0, 1, 0, 1]),
-        dataset=np.zeros(4, dtype=int),
+        *(arrays[0], arrays[1], arrays[2], arrays[3]),
+        octave=np.array([groups.index((length // octave, late)) for length, late in names]),
+        dataset=np.array([int(late) for _, late in names]),
+        late=np.array([late for _, late in names]),
     )
 
 
 def parts_of(cells: EntropyCells) -> list[float | None]:
     found = decomposition_estimates(cells, draw_weights(12, 50, 0), 0.95)
-    return [found[name].value for name in ("position_part", "length_part", "rest_part")]
+    assert tuple(found) == PARTS
+    return [estimate.value for estimate in found.values()]
 
 
-def test_the_parts_of_a_change_are_told_apart() -> None:
-    early, late = np.array([0.4, 0.1, 0.4, 0.1]), np.array([0.1, 0.4, 0.1, 0.4])
-    short, long = np.array([0.4, 0.4, 0.1, 0.1]), np.array([0.1, 0.1, 0.4, 0.4])
-    by_position, by_length = np.array([1.0, 0.2, 1.0, 0.2]), np.array([1.0, 1.0, 0.2, 0.2])
-    moved = parts_of(cells_of(early, late, (by_position, by_position)))
-    assert moved == pytest.approx([-0.48, 0, 0], abs=1e-12)
-    longer = parts_of(cells_of(short, long, (by_length, by_length)))
-    assert longer == pytest.approx([0, -0.48, 0], abs=1e-12)
-    surer = parts_of(cells_of(early, early, (by_position, by_position - 0.1)))
-    assert surer == pytest.approx([0, 0, -0.1], abs=1e-12)
+FALLING = 1 / np.arange(1.0, 41)
+
+
+@pytest.mark.parametrize("by", ["length", "position"])
+def test_other_lengths_alone_leave_no_rest(by: str) -> None:
+    """Base: 7 of 10 completions of 4 tokens, the others of 20. Trained: all of 20. The entropy of a step depends on the
+    completion's length alone, or on the step's position alone, in the same way in both models."""
+    short, long = (np.full(4, 0.6), np.full(20, 0.1)) if by == "length" else (FALLING[:4], FALLING[:20])
+    base, rlvr = [short] * 7 + [long] * 3, [long]
+    change = long.mean() - 0.7 * short.mean() - 0.3 * long.mean()
+    assert parts_of(cells_of(base, rlvr)) == pytest.approx([change, 0, 0, 0], abs=1e-12)
+
+
+def test_a_change_at_the_same_length_is_the_rest_of_its_half() -> None:
+    """Of 5 steps, the first three are the first half."""
+    for where, expected in ((slice(0, 3), [0, -0.06, -0.06, 0]), (slice(3, 5), [0, -0.04, 0, -0.04])):
+        surer = FALLING[:5].copy()
+        surer[where] -= 0.1
+        assert parts_of(cells_of([FALLING[:5]], [surer])) == pytest.approx(expected, abs=1e-12)
+    both = parts_of(cells_of([FALLING[:4], FALLING[:20]], [FALLING[:20] - 0.02]))
+    longer = FALLING[:20].mean() - (FALLING[:4].mean() + FALLING[:20].mean()) / 2
+    assert both == pytest.approx([longer, -0.02, -0.01, -0.01], abs=1e-12)
 
 
 def test_the_parts_add_up_to_the_change_and_have_intervals() -> None:
     drawn = seeds.stream("test", "cells")
     weights = drawn.dirichlet(np.ones(4), (2, 12))
     sums = weights * drawn.random((2, 12, 4))
-    cells = EntropyCells(weights[0], sums[0], weights[1], sums[1], np.array([0, 1, 0, 1]), np.zeros(4, dtype=int))
+    pairs, late = np.array([0, 1, 0, 1]), np.array([False, True, False, True])
+    cells = EntropyCells(weights[0], sums[0], weights[1], sums[1], pairs, pairs, late)
     found = decomposition_estimates(cells, draw_weights(12, 200, 0), 0.95)
-    change = (sums[1] - sums[0]).sum(axis=1).mean()
-    assert sum(numbers_of(estimate)[0] for estimate in found.values()) == pytest.approx(change)
-    for estimate in found.values():
-        value, low, high = numbers_of(estimate)
-        assert low < value < high
+    length, rest, first, second = (numbers_of(estimate) for estimate in found.values())
+    assert length[0] + rest[0] == pytest.approx((sums[1] - sums[0]).sum(axis=1).mean())
+    assert first[0] + second[0] == pytest.approx(rest[0])
+    assert all(low < value < high for value, low, high in (length, rest, first, second))
 
 
-def test_cells_that_the_base_lacks_are_filled_or_forbid_the_decomposition() -> None:
-    """A cell without the base gets its mean at that position: 0.8 here, from the other length."""
-    entropy = np.array([0.8, 0.2, 0.0, 0.5])
-    few = cells_of(np.array([0.6, 0.4, 0, 0]), np.array([0.5, 0.4, 0.1, 0]), (entropy, np.array([0.8, 0.2, 0.3, 0])))
-    assert few.uncovered == pytest.approx(0.1)
-    assert parts_of(few) == pytest.approx([0, 0, 0.1 * (0.3 - 0.8)], abs=1e-12)
-    many = cells_of(np.array([0.6, 0.4, 0, 0]), np.array([0.3, 0.3, 0.2, 0.2]), (entropy, entropy))
-    assert parts_of(many) == [None] * 3
+def test_lengths_that_the_base_lacks_are_filled_or_forbid_the_decomposition() -> None:
+    """No completion of the base has 6 tokens. The mean of those with 5, in the same half, stands in."""
+    base = [np.array([0.8, 0.8, 0.8, 0.2, 0.2])]
+    near = cells_of(base, [*base * 9, np.array([0.7, 0.7, 0.7, 0.1, 0.1, 0.1])])
+    assert near.uncovered == 0
+    longer = 0.1 * (0.5 - base[0].mean())
+    assert parts_of(near) == pytest.approx([longer, -0.01, -0.005, -0.005], abs=1e-12)
+    assert cells_of(base, [*base * 9, FALLING]).uncovered == pytest.approx(0.1)
+    assert None not in parts_of(cells_of(base, [*base * 9, FALLING]))
+    assert parts_of(cells_of(base, [*base * 7, *[FALLING] * 3])) == [None] * 4
 
 
 def simulated(name: str, drawn: np.random.Generator) -> tuple[FloatArray, FloatArray]:
@@ -197,7 +249,7 @@ def simulated(name: str, drawn: np.random.Generator) -> tuple[FloatArray, FloatA
 
 @pytest.mark.parametrize(
     ("name", "truth"),
-    [("mean", 0.3), ("skewed", 0.3), ("rate", 0.2), ("spearman", 6 / math.pi * math.asin(0.3))],
+    [("mean", 0.3), ("skewed", 0.3), ("rate", 0.2), ("few rates", 1 / 31), ("spearman", 6 / math.pi * math.asin(0.3))],
 )
 def test_intervals_cover_the_truth_as_often_as_they_say(name: str, truth: float) -> None:
     """200 simulated sets of 40 problems."""
@@ -207,8 +259,9 @@ def test_intervals_cover_the_truth_as_often_as_they_say(name: str, truth: float)
         drawn = draw_weights(40, 200, i)
         if name == "spearman":
             found = spearman_estimate([(one, other)], drawn, 0.95)
-        elif name == "rate":
-            found = rate_estimate(seeds.stream("test", "rates", i).beta(2, 8, 40), drawn, 0.95)
+        elif name in ("rate", "few rates"):
+            a, b = (2, 8) if name == "rate" else (0.1, 3)
+            found = rate_estimate(seeds.stream("test", "rates", i).beta(a, b, 40), drawn, 0.95)
         else:
             found = mean_estimate(one, drawn, 0.95)
         _, low, high = numbers_of(found)

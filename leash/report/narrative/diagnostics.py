@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from leash.formatting import format_count, pluralize
-from leash.statistics.answer_entropy import MAX_UNSEEN
+from leash.statistics.answer_entropy import MAX_UNSEEN, identified_direction, is_mostly_unseen
 from leash.statistics.bootstrap_weights import Estimate
 from leash.statistics.style import MAX_MASS_RATIO, MIN_EFFECT
 
@@ -101,23 +101,33 @@ def ever_reached_sentence(row: Row) -> str:
 def decoupling_sentence(row: Row) -> str:
     """A row of the table `decoupling`: how token and answer entropy changed on a data set.
 
-    It claims a direction only if both intervals are on one side of 0.
+    It claims a direction only if both intervals are on one side of 0 and unseen answers can't turn it.
     """
     token, answer = _estimate_from_row(row, "token_entropy"), _estimate_from_row(row, "answer_entropy_adjusted_all")
     scope = row["pair"] if row["dataset"] == "all" else f"{row['pair']} on {row['dataset']}"
     if 0 < row["compared"] < row["problems"]:
         scope += f", by {row['compared']} of {row['problems']} problems"
     if answer.value is None:
-        return f"{scope}: answer entropy is not measured, because no problem has enough samples of both models."
+        why = "no problem has enough samples of both models"
+        if row["compared"]:
+            why = "a problem lacks samples that the others have"
+        return f"{scope}: answer entropy is not measured, because {why}."
     # Data sets may differ in their number of samples.
     most = row["common_samples_most"]
     samples = f"{row['common_samples']:,}" + (f" to {most:,}" if most != row["common_samples"] else "")
-    answers = f"answer entropy {_describe_change(answer)} (Chao–Jost, of {samples} samples per problem)"
+    unseen = [row["base_unseen_all"], row["rlvr_unseen_all"]]
+    turned = answer.sign != identified_direction(answer, *unseen)
+    # A number whose sign may be wrong is not called a rise or a fall.
+    answers = f"answer entropy {_describe_change(answer)}"
+    if turned or is_mostly_unseen(unseen):
+        answers = f"the estimate of answer entropy {_describe_number(answer)}"
+    answers += f" (Chao–Jost, of {samples} samples per problem)"
+    left_open = _describe_unseen(row, samples, turned)
     if token.value is None:
-        return f"{scope}: token entropy is not measured; {answers}.{_describe_unseen(row, samples)}"
+        return f"{scope}: token entropy is not measured; {answers}.{left_open}"
     return (
         f"{scope}: token entropy {_describe_change(token)} (of {row['samples']:,} samples per problem) and {answers}: "
-        f"{row['relation']}.{_describe_parts(row) if token.sign else ''}{_describe_unseen(row, samples)}"
+        f"{row['relation']}.{_describe_parts(row) if token.sign else ''}{left_open}"
     )
 
 
@@ -132,38 +142,51 @@ def _describe_change(change: Estimate) -> str:
     return f"{'rose' if change.sign > 0 else 'fell'} by {abs(change.value or 0):.3g} nats [{low:.3g}, {high:.3g}]"
 
 
+def _describe_number(change: Estimate) -> str:
+    """A change without a claim about its direction."""
+    if change.low is None or change.low == change.high:
+        return _describe_change(change)
+    return f"moved by {change.value:+.3g} nats [{change.low:+.3g}, {change.high:+.3g}]"
+
+
 def _describe_parts(row: Row) -> str:
-    """Why token entropy changed: what remains at the same length and position is surer or less sure."""
+    """Why token entropy changed: what is from other lengths, and where in completions the rest is."""
     if row["uncovered"] is None:
         return ""
     if row["rest_part"] is None:
         return (
-            f" Why token entropy changed is not known: {row['uncovered']:.0%} of the steps of {row['rlvr']} are at "
-            f"lengths and positions that {row['base']} does not have."
+            f" Why token entropy changed is not known: {row['uncovered']:.0%} of the completions of {row['rlvr']} have "
+            f"lengths that {row['base']} does not have."
         )
     rest = _estimate_from_row(row, "rest_part")
     ends = "" if rest.low is None else f" [{rest.low:+.3f}, {rest.high:+.3f}]"
     return (
-        f" Of the change of token entropy, {row['position_part']:+.3f} is from where in a completion the steps are, "
-        f"{row['length_part']:+.3f} from how long completions are, and {rest.value:+.3f}{ends} is left at the same "
-        f"length and position."
+        f" Of the change of token entropy, {row['length_part']:+.3f} is from completions of other lengths; at the same "
+        f"length {rest.value:+.3f}{ends} is left, {row['first_half_rest']:+.3f} in first halves of completions and "
+        f"{row['second_half_rest']:+.3f} in second halves."
     )
 
 
-def _describe_unseen(row: Row, samples: str) -> str:
-    """Which answer entropies are only lower bounds."""
-    if row["lower_bound_at"] is None:
-        return ""
+def _describe_unseen(row: Row, samples: str, turned: bool) -> str:
+    """Which answer entropies the samples don't identify, or why the direction of their change is not claimed."""
     unseen = {row[role]: row[f"{role}_unseen_all"] for role in ("base", "rlvr")}
     much = [f"{share:.0%} of that of {model}" for model, share in unseen.items() if (share or 0) > MAX_UNSEEN]
-    if not much:
+    if much:
         return (
-            f" At {row['samples']:,} samples, more than {MAX_UNSEEN:.0%} of the answer mass is unseen: answer "
-            f"entropies there are lower bounds."
+            f" Of the answer mass, {' and '.join(much)} is unseen in {samples} samples (above {MAX_UNSEEN:.0%}): the "
+            f"samples don't identify these answer entropies, nor whether they rose or fell."
         )
+    if turned:
+        model = max(unseen, key=lambda name: unseen[name] or 0)
+        return (
+            f" Of the answer mass of {model}, {unseen[model]:.0%} is unseen in {samples} samples: the number of "
+            f"answers that share it could turn the direction."
+        )
+    if row["unidentified_at"] is None:
+        return ""
     return (
-        f" Of the answer mass, {' and '.join(much)} is unseen in {samples} samples (above {MAX_UNSEEN:.0%}): these "
-        f"answer entropies are lower bounds, not the entropies, and more samples would raise them."
+        f" At {row['samples']:,} samples, more than {MAX_UNSEEN:.0%} of the answer mass is unseen: these samples don't "
+        f"identify the answer entropies."
     )
 
 
