@@ -127,8 +127,8 @@ def completion_metrics_by_epsilon(
 
 
 def _number_clusters(completions: pa.Table, settings: AnalysisSettings) -> IntArray:
-    """The cluster of each completion's problem. It is the problem itself if it has none, if problems are independent, or
-    if all are in one cluster (as in leash/statistics/clusters.py)."""
+    """The cluster of each completion's problem. It is the problem itself if it has none, if problems are independent,
+    or if all are in one cluster (as in leash/statistics/clusters.py)."""
     rows = list(zip(*(completions[name].to_pylist() for name in ("dataset", "problem_id", "cluster")), strict=True))
     problems = {key: number for number, key in enumerate(dict.fromkeys(row[:2] for row in rows))}
     number = np.array([problems[row[:2]] for row in rows], dtype=np.int64)

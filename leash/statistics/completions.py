@@ -142,6 +142,8 @@ def estimate_ratios(
             for draws in (with_pseudo[name], without[name]):
                 widened = np.clip(value + (draws - value) * spread, *RATIO_RANGES[name])
                 ends.append(estimate_from_draws(value, widened, settings.confidence))
-            lows, highs = ([x for x in both if x is not None] for both in zip(*((e.low, e.high) for e in ends), strict=True))
+            lows, highs = (
+                [x for x in both if x is not None] for both in zip(*((e.low, e.high) for e in ends), strict=True)
+            )
             estimates[name] = Estimate(value, min(lows), max(highs))
     return estimates

@@ -104,9 +104,7 @@ def test_intervals_allow_for_rare_completions_that_were_missed() -> None:
 def test_completions_of_one_problem_are_not_independent() -> None:
     rng = stream("test", "completions", "clusters")
     base, rlvr = np.full(60, 0.2), np.repeat(np.where(rng.random(12) < 0.5, 0.3, 0.01), 5)
-    together, apart = (
-        counted(base, rlvr, np.ones(60), c, 0.1)["SRR"] for c in (np.arange(60) // 5, np.arange(60))
-    )
+    together, apart = (counted(base, rlvr, np.ones(60), c, 0.1)["SRR"] for c in (np.arange(60) // 5, np.arange(60)))
     assert together.value == apart.value
     assert together.high - together.low > 1.5 * (apart.high - apart.low)
 

@@ -18,11 +18,13 @@ def rate(hits: int, trials: int) -> list[float]:
     return [1.0] * hits + [0.0] * (trials - hits)
 
 
-@pytest.mark.parametrize(("hits", "trials", "met"), [(18, 200, True), (19, 200, False), (80, 1000, False), (50, 1000, True)])
+@pytest.mark.parametrize(
+    ("hits", "trials", "met"), [(18, 200, True), (19, 200, False), (80, 1000, False), (50, 1000, True)]
+)
 def test_a_rate_misses_its_limit_if_its_exact_bound_does(hits: int, trials: int, met: bool) -> None:
     goals = Goals()
     assert (goals.check("rate", rate(hits, trials), 0, 0.05) == "") is met
-    assert (stats.binom.sf(hits - 1, trials, 0.05) >= 0.01) is met  # the p-value of a rate of 5%
+    assert bool(stats.binom.sf(hits - 1, trials, 0.05) >= 0.01) is met  # the p-value of a rate of 5%
     assert (goals.check("rate", rate(trials - hits, trials), 0.95, 1) == "") is met
     assert len(goals.missed) == (0 if met else 2)
 

@@ -222,12 +222,12 @@ def test_a_tempered_run_is_weighed_and_counted_by_what_was_sampled(project: Para
         letters = {(True, True): "P", (False, True): "E", (True, False): "S", (False, False): "O"}
         assert row["category"] == letters[above]  # of the models themselves
         assert row["sampled_rlvr"] == pytest.approx(math.exp(-rlvr["decoding_nll"]), rel=1e-6)
-        letter = letters[row["sampled_base"] > 0.01, row["sampled_rlvr"] > 0.01]
-        counted[letter] += 1 / row["inclusion"]
-        moved += letter != row["category"]
+        counted[letters[row["sampled_base"] > 0.1, row["sampled_rlvr"] > 0.1]] += 1 / row["inclusion"]
+        moved += (row["mass_base"] > 0.1) != (row["sampled_base"] > 0.1)
+        moved += (row["mass_rlvr"] > 0.1) != (row["sampled_rlvr"] > 0.1)
     assert moved
     support = support.append_column("pair", [["rlvr"] * support.num_rows])
-    found = metrics.completion_metrics_by_epsilon(support, AnalysisSettings(), (0.01,)).to_pylist()[0]
+    found = metrics.completion_metrics_by_epsilon(support, AnalysisSettings(), (0.1,)).to_pylist()[0]
     assert {name: found[name] for name in "PES"} == pytest.approx({name: counted[name] for name in "PES"}, rel=1e-6)
 
 

@@ -49,7 +49,9 @@ Problem = tuple[FloatArray, FloatArray]
 
 
 def measure(trials: int, goals: Goals) -> None:
-    print("Bias of SRR, NDR and NSCR among completions seen, and weighted; how often a number is shown; its coverage then; shown and wrong")
+    print(
+        "Bias of SRR, NDR and NSCR among completions seen, and weighted; how often a number is shown; its coverage then; shown and wrong"
+    )
     head = f"{'population':>10} {'k':>5} {'epsilon':>8} {'ratio':>5} {'truth':>6}"
     print(f"{head} {'seen':>7} {'weighted':>9} {'shown':>6} {'covered':>8} {'wrong':>6}")
     embedded = embedded_problems()
