@@ -91,6 +91,8 @@ SUPPORT_SCHEMA = _schema(
     # no test
     _optional(FLOAT64, "guess_p_base", "guess_p_rlvr"),
     _optional(BOOL, "above_guessing_base", "above_guessing_rlvr"),
+    # a completion's exact probabilities at the temperature and top_p of sampling; null: other units, or not known
+    _optional(FLOAT64, "sampled_base", "sampled_rlvr"),
     _optional(FLOAT64, "inclusion"),  # the chance that k samples of both models show this completion; null: other units
     # as in the problems table; cluster is null if `categorize.clusters` is none
     _optional(STRING, "level", "cluster"),

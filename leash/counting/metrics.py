@@ -17,6 +17,7 @@ from leash import tables
 from leash.statistics.array_types import BoolArray, IntArray, ObjectArray, is_none
 from leash.statistics.bootstrap_weights import AnalysisSettings
 from leash.statistics.categories import category_letters
+from leash.statistics.clusters import number_clusters, regroup
 from leash.statistics.completions import is_stable, weigh_completions
 from leash.statistics.counts import ROLES, Counts
 from leash.statistics.pass_at_k import pass_at_k_columns
@@ -102,19 +103,21 @@ def completion_metrics_by_epsilon(
     completions: pa.Table, settings: AnalysisSettings, epsilons: Sequence[float] = COMPLETION_EPSILONS
 ) -> pa.Table:
     """P, E, S and the ratios of all completions at several epsilons, per pair and data set and over all, by the weights
-    of leash/statistics/completions.py. An epsilon is left out where k samples show too few of the completions with such
-    a mass."""
+    of leash/statistics/completions.py, by their masses as sampled. An epsilon is left out where k samples show too few
+    of the completions with such a mass. Data sets that differ in k have the least one in the row over all (`k`), and
+    the largest beside it (`k_most`): the chances of being seen are each completion's own."""
     rows: list[Row] = []
     for pair, part in _split_by_pair(completions):
-        base, rlvr = (part[f"mass_{role}"].to_numpy(zero_copy_only=False) for role in ROLES)
+        base, rlvr = (part[f"sampled_{role}"].to_numpy(zero_copy_only=False).astype(float) for role in ROLES)
         inclusion = part["inclusion"].to_numpy(zero_copy_only=False).astype(float)
         dataset, k = part["dataset"].to_numpy(zero_copy_only=False), part["k"].to_numpy()
-        cluster = _number_clusters(part, settings)
         for name in ("all", *sorted(set(dataset.tolist()))):
             mask = (dataset == name) | (name == "all")
             least, most = int(k[mask].min()), int(k[mask].max())
+            cluster = _number_clusters(part.filter(mask), settings)
             for epsilon in (e for e in epsilons if is_stable(least, e)):
-                found = weigh_completions(base[mask], rlvr[mask], inclusion[mask], cluster[mask], epsilon, settings)
+                masses = base[mask], rlvr[mask], inclusion[mask]
+                found = weigh_completions(*masses, cluster, least, epsilon, settings)
                 ratios = [found.pop(ratio).columns(ratio) for ratio in RATIO_NAMES]
                 row: Row = {"pair": pair, "dataset": name, "k": least, "k_most": most, "epsilon": epsilon, **found}
                 for columns in ratios:
@@ -124,14 +127,17 @@ def completion_metrics_by_epsilon(
 
 
 def _number_clusters(completions: pa.Table, settings: AnalysisSettings) -> IntArray:
-    """The cluster of each completion's problem; the problem itself if it has none, or if problems are independent."""
-    names = [completions[name].to_pylist() for name in ("dataset", "problem_id", "cluster")]
-    index: dict[tuple[str, bool, str], int] = {}
-    numbers = []
-    for dataset, problem, cluster in zip(*names, strict=True):
-        alone = cluster is None or settings.clusters == "none"
-        numbers.append(index.setdefault((dataset, alone, problem if alone else cluster), len(index)))
-    return np.array(numbers, dtype=np.int64)
+    """The cluster of each completion's problem. It is the problem itself if it has none, if problems are independent,
+    or if all are in one cluster (as in leash/statistics/clusters.py)."""
+    rows = list(zip(*(completions[name].to_pylist() for name in ("dataset", "problem_id", "cluster")), strict=True))
+    problems = {key: number for number, key in enumerate(dict.fromkeys(row[:2] for row in rows))}
+    number = np.array([problems[row[:2]] for row in rows], dtype=np.int64)
+    if settings.clusters == "none":
+        return number
+    names = {row[:2]: row[2] for row in rows}
+    cluster = number_clusters([dataset for dataset, _ in problems], [names[key] for key in problems])
+    shared = regroup(cluster, np.ones(len(cluster), dtype=bool))
+    return number if shared is None else shared[number]
 
 
 def compute_pass_at_k(support: pa.Table, budgets: Sequence[int] = PASS_AT_K_BUDGETS) -> pa.Table:

@@ -80,13 +80,14 @@ TABLE_CAPTIONS: dict[str, tuple[str, str]] = {  # title, note
     ),
     "completions": (
         "Support of each distinct correct completion",
-        "One row per pair, data set and ε. A completion's mass is its exact probability. Only completions that k "
-        "samples of a model showed are known, so each is counted by the inverse of its chance of being seen: P, E and "
-        "S are estimates for all correct completions, seen or not, with intervals over problems. Seen: the distinct "
+        "One row per pair, data set and ε. A completion's mass is its exact probability at the temperature and top_p "
+        "of the run. Only completions that k samples of a model showed are known, so each is counted by the inverse of "
+        "its chance of being seen: P, E and S are estimates for all correct completions with such a mass above ε, seen "
+        "or not, with intervals over problems. A completion that top_p cuts off has a mass of 0. Seen: the distinct "
         "completions that were seen and have a mass above ε in a model. Effective: as many equally weighted ones. In "
         "neither (O) can't be estimated: most of these are never seen. An ε is left out if completions of that mass "
-        "are seen with a chance below 5%. A dash: fewer than 10 effective completions, or the chance of being seen is "
-        "unknown or below 5%, as after an early stop.",
+        "are seen with a chance below 5%. A dash: too few completions with a chance of 50% or more, or the chance of "
+        "being seen is unknown, as after an early stop.",
     ),
     "masses": (
         "What the correct completions seen weigh together",

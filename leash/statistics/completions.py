@@ -7,14 +7,14 @@ the fewer samples there are. n samples of each model show a completion with prob
     inclusion = 1 - (1 - q_base)^n_base (1 - q_rlvr)^n_rlvr
 
 where q is its probability as it was sampled (at the temperature and top_p of the run). Counting it 1/inclusion times
-makes each count unbiased (Horvitz and Thompson). Its category is by its mass under the models themselves, as in the
-paper.
+makes each count unbiased (Horvitz and Thompson). Its category is by the same probabilities: then whatever is above
+epsilon has a least chance of being seen. With other masses it has none. (A completion outside of both models' top_p is
+never written, however likely it is without top_p. Here it is in neither support.)
 
-    weigh_completions(mass_base, mass_rlvr, inclusion, cluster, 1e-3, settings)  ->  {"P": 302.2, "E": …, "SRR": …}
+    weigh_completions(sampled_base, sampled_rlvr, inclusion, cluster, 1024, 1e-3, settings)  ->  {"P": 302.2, "SRR": …}
 
 Intervals are over problems (or clusters of them) and include the luck of what was seen: the weighted counts vary with
-it. Not estimated: O. Completions in neither support have no least mass, so most of them can't be seen. With top_p below
-1, completions outside of both models' top_p are never written, and are in no count.
+it. Not estimated: O. Completions in neither support have no least mass, so most of them can't be seen.
 """
 
 from __future__ import annotations
@@ -30,8 +30,12 @@ from leash.statistics.ratios import RATIO_NAMES, compute_ratios
 
 # A completion with a mass of epsilon in one model must have at least this chance of being seen: no weight exceeds 20.
 MIN_INCLUSION = 0.05
-# A ratio is shown if its denominator has at least this many completions, counted as equally weighted ones.
-MIN_EFFECTIVE = 10
+# A ratio is shown if at least MIN_COMMON common completions of its denominator were seen, and so many that one more of
+# the rarest, which weighs 1 / inclusion, would not weigh more than a MIN_RARE-th of them.
+MIN_COMMON = 10
+MIN_RARE = 4
+# A completion with at least this chance of being seen is common. Only those decide what is shown.
+COMMON_INCLUSION = 0.5
 # The lowest and the highest value of each ratio.
 RATIO_RANGES = {"SRR": (0.0, 1.0), "NDR": (0.0, 1.0), "SDS": (0.0, 1.0), "NSCR": (-1.0, 1.0)}
 
@@ -49,9 +53,14 @@ def inclusion_probability(
     return np.asarray(-np.expm1(missed))
 
 
+def least_inclusion(k: int, epsilon: float) -> float:
+    """The chance that k samples of one model show a completion with a probability of epsilon."""
+    return float(-np.expm1(k * np.log1p(-epsilon)))
+
+
 def is_stable(k: int, epsilon: float) -> bool:
     """Whether k samples of a model show a completion with a mass of epsilon often enough to count for all like it."""
-    return bool(-np.expm1(k * np.log1p(-epsilon)) >= MIN_INCLUSION)
+    return least_inclusion(k, epsilon) >= MIN_INCLUSION
 
 
 def effective_number(weights: FloatArray) -> float:
@@ -65,43 +74,51 @@ def weigh_completions(
     mass_rlvr: FloatArray,
     inclusion: FloatArray,
     cluster: IntArray,
+    k: int,
     epsilon: float,
     settings: AnalysisSettings,
 ) -> dict[str, Any]:
     """P, E and S of all completions above epsilon, each ratio with its interval, the number of completions `seen` above
-    epsilon in a model, and the `effective` number of them. `cluster` numbers the
-    problems of the completions, or the clusters of problems.
+    epsilon in a model, and the `effective` number of them. Masses are as sampled. `cluster` numbers the problems of the
+    completions, or the clusters of problems; k is the least number of samples of a model.
 
-    P, E, S and the ratios are None if an inclusion is unknown, or so small that its weight exceeds 1 / MIN_INCLUSION; a
-    ratio also if its denominator has too few completions.
+    P, E, S and the ratios are None if an inclusion is unknown, or if k samples show completions at epsilon too rarely; a
+    ratio also if its denominator has too few completions. Neither depends on whether a rare completion was seen: a rule
+    that hides a ratio because of a large weight would show it just where what has large weights was missed.
     """
     shares = classify_masses(mass_base, mass_rlvr, epsilon)
     letters = np.stack([shares.P, shares.E, shares.S], axis=-1)
     above = letters.any(axis=1)
     found: dict[str, Any] = {"seen": int(above.sum()), "effective": None, **dict.fromkeys("PES")}
     found |= {name: Estimate() for name in RATIO_NAMES}
-    # Log-probabilities are rounded: allow for it at the limit.
-    if np.isnan(inclusion).any() or (inclusion[above] < MIN_INCLUSION * (1 - 1e-9)).any():
+    if np.isnan(mass_base + mass_rlvr).any():
+        found["seen"] = None
+    if np.isnan(inclusion).any() or not is_stable(k, epsilon):
         return found
     weights = 1 / inclusion[above]
     columns = letters[above] * weights[:, None]
     found["effective"] = effective_number(weights)
     found |= dict(zip("PES", columns.sum(axis=0).tolist(), strict=True))
+    least = least_inclusion(k, epsilon)
     in_denominator = {"SRR": [0, 2], "NDR": [0, 1], "NSCR": [0, 1, 2]}
-    enough = {
-        name: effective_number(columns[:, which].sum(axis=1)) >= MIN_EFFECTIVE for name, which in in_denominator.items()
-    }
+    common = letters[above & (inclusion >= COMMON_INCLUSION)].sum(axis=0)
+    needed = max(MIN_COMMON, MIN_RARE / least)
+    enough = {name: bool(common[which].sum() >= needed) for name, which in in_denominator.items()}
     enough["SDS"] = enough["SRR"] and enough["NDR"]
-    return found | estimate_ratios(columns, cluster[above], enough, settings)
+    # A completion in both supports may be shown by either model.
+    pseudo = 1 / np.array([1 - (1 - least) ** 2, least, least])
+    return found | estimate_ratios(columns, cluster[above], pseudo, enough, settings)
 
 
 def estimate_ratios(
-    columns: FloatArray, cluster: IntArray, enough: dict[str, bool], settings: AnalysisSettings
+    columns: FloatArray, cluster: IntArray, pseudo: FloatArray, enough: dict[str, bool], settings: AnalysisSettings
 ) -> dict[str, Estimate]:
     """The ratios of the weighted P, E and S, with intervals over clusters of problems.
 
-    A pseudo-completion in each category keeps a share of 0 from being certain. Student's t is over as many clusters as
-    would count equally: a few problems may have most of the completions.
+    A pseudo-completion in each category keeps a share of 0 from being certain. It has the largest weight that a
+    completion of its category can have (`pseudo`): one that was not seen may be such a one. Student's t is over as many
+    clusters as would count equally: a few problems may have most of the completions. The interval also includes the one
+    without pseudo-completions: where nearly all completions are in one category, these pull towards the others.
     """
     sums = columns.sum(axis=0)
     values = compute_ratios(*sums)
@@ -111,7 +128,8 @@ def estimate_ratios(
     independent = effective_number(by_cluster.sum(axis=1))
     estimates: dict[str, Estimate] = {}
     weights = settings.drawn(len(by_cluster))
-    draws = compute_ratios(*(weights.problems @ by_cluster + weights.categories[:, :3]).T)
+    drawn = weights.problems @ by_cluster
+    with_pseudo, without = (compute_ratios(*(drawn + added).T) for added in (weights.categories[:, :3] * pseudo, 0.0))
     for name in RATIO_NAMES:
         value = float(values[name])
         if not enough[name] or np.isnan(value):
@@ -120,6 +138,12 @@ def estimate_ratios(
             estimates[name] = Estimate(value)
         else:
             spread = t_correction(independent, settings.confidence)
-            widened = np.clip(value + (draws[name] - value) * spread, *RATIO_RANGES[name])
-            estimates[name] = estimate_from_draws(value, widened, settings.confidence)
+            ends = []
+            for draws in (with_pseudo[name], without[name]):
+                widened = np.clip(value + (draws - value) * spread, *RATIO_RANGES[name])
+                ends.append(estimate_from_draws(value, widened, settings.confidence))
+            lows, highs = (
+                [x for x in both if x is not None] for both in zip(*((e.low, e.high) for e in ends), strict=True)
+            )
+            estimates[name] = Estimate(value, min(lows), max(highs))
     return estimates

@@ -13,9 +13,12 @@ Whatever is uncertain makes the p-value larger:
 
 - the mean gets one more independent hit in the other problems, and the variance that of the mean itself;
 - the spread is freed of the sampling noise of the shares, and is at least the one of all right answers of the family
-  together (that of a Dirichlet distribution is the same for all answers): most answers are too rare to show their own;
+  together (that of a Dirichlet distribution is the same for all answers): most answers are too rare to show their own.
+  To that of the family, one other problem is added on which a right answer has a share of PSEUDO_SHARE: if none has
+  yet, that proves little;
 - if a problem can have several right answers, only those that were hit are known to be right. The hit that showed an
-  answer to be right is then no evidence, and is left out.
+  answer to be right is then no evidence, and is left out. It does show a habit: the distribution of the other hits is
+  that of a guesser who gave these answers once already (Pólya's urn).
 
 The p-value is that of a fixed number of samples and also that after a stop at the c-th hit: given which samples have
 an answer, the answered ones are independent draws, and an outcome at least as strong has c or more hits in as many of
@@ -36,6 +39,10 @@ from leash.statistics.array_types import BoolArray, FloatArray, IntArray, Object
 MIN_OTHER_PROBLEMS = 10
 # A data set has problems with several right answers if more than this share of its problems with hits have.
 MIN_SEVERAL = 0.1
+# More known right answers than this, and how often they are guessed is not known well enough: nobody measured it.
+MAX_RIGHT_ANSWERS = 100
+# The share of a right answer on the one other problem that is added to those of a family.
+PSEUDO_SHARE = 0.25
 # A variance of a share this much above zero can't be told from none.
 MIN_SPREAD = 1e-6
 
@@ -59,10 +66,11 @@ def guessing_p_values(
     """The chance that a guesser hits each problem as often. `discovered` is the number of hits that are left out.
 
     The problems of a family (one model on one data set) share the least spread. NaN if there are no hits, if there are
-    fewer than ten other problems, or if more than half of the hits are left out: then most right answers are unknown,
-    and so is how often they are guessed.
+    fewer than ten other problems, or if more than half of the hits, or more than MAX_RIGHT_ANSWERS, are left out: then
+    most right answers are unknown, and so is how often they are guessed.
     """
     known = (hits > 0) & (others.problems >= MIN_OTHER_PROBLEMS) & (2 * discovered <= hits)
+    known &= discovered <= MAX_RIGHT_ANSWERS
     p_values = np.full(len(hits), np.nan)
     if not known.any():
         return p_values
@@ -71,6 +79,10 @@ def guessing_p_values(
     # Hits of a habit come together: one more independent hit is a larger share than one more hit.
     one_more = spread + (1 - spread) * others.one_hit / count
     mean = np.minimum((others.shares + one_more) / count, 1.0)
+    # The beta distribution has as much weight as this many samples. Those that are left out add to it.
+    weight = 1 / np.minimum(spread, 1 - MIN_SPREAD) - 1
+    mean = (mean * weight + discovered) / (weight + discovered)
+    spread = 1 / (weight + discovered + 1)
     p_values[known] = beta_binomial_tail(
         (hits - discovered)[known], (answered - discovered)[known], mean[known], spread[known]
     )
@@ -101,9 +113,9 @@ def habit_spread(others: OtherShares, family: ObjectArray, known: BoolArray) -> 
     spread = np.divide(variance, most, out=np.zeros(len(most)), where=most > 0)
     for name in dict.fromkeys(family[known].tolist()):
         members = known & (family == name)
-        total = most[members].sum()
-        if total > 0:
-            spread[members] = np.maximum(spread[members], variance[members].sum() / total)
+        one = 1 / count[members].mean()
+        together = variance[members].sum() + PSEUDO_SHARE**2 * one
+        spread[members] = np.maximum(spread[members], together / (most[members].sum() + PSEUDO_SHARE * one))
     return np.asarray(np.clip(spread, MIN_SPREAD, 1.0))
 
 

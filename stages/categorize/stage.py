@@ -36,7 +36,7 @@ from leash.statistics.counts import ROLES, Counts
 from leash.statistics.guessing import OtherShares, guessing_p_values, hits_without_evidence
 from leash.statistics.rounding import round_column
 from leash.statistics.sure_support import call_both
-from leash.statistics.testing import benjamini_hochberg
+from leash.statistics.testing import holm
 from stages.categorize import cross_pair, ever_reached, group_analysis, guess_floors
 
 SQL_DIR = Path(__file__).parent
@@ -112,7 +112,8 @@ def add_categories(counts: pa.Table, confidence: float) -> pa.Table:
     words |= {f"support_{role}": calls for role, calls in call_both(arrays, confidence).items()}
     for name, letters in words.items():
         counts = counts.append_column(name, pa.array(letters, tables.STRING))
-    counts = counts.append_column("inclusion", pa.nulls(counts.num_rows, pa.float64()))
+    for name in ("sampled_base", "sampled_rlvr", "inclusion"):
+        counts = counts.append_column(name, pa.nulls(counts.num_rows, pa.float64()))
     for role in ROLES:
         counts = add_guess_tests(counts, role, confidence)
     return counts
@@ -138,10 +139,8 @@ def add_guess_tests(counts: pa.Table, role: str, confidence: float) -> pa.Table:
         without_evidence = hits_without_evidence(hits, distinct, right, family)
         others = OtherShares(columns["others"].astype(np.int64), *(columns[name] for name in names[1:5]))
         p_values = guessing_p_values(hits, answered, without_evidence, others, family)
-        # All problems of the data set count, also those without a hit: which have hits is chance, too.
-        missed = (counts[f"n_{role}"].to_numpy() > 0) & (counts[f"c_{role}"].to_numpy() == 0)
-        p_values = benjamini_hochberg(np.where(missed, 1.0, p_values), family)
-        p_values[missed] = np.nan
+        # All problems of the data set count, also those without a hit or a test: which have one is chance, too.
+        p_values = holm(p_values, family)
     untested = np.isnan(p_values)
     counts = counts.append_column(f"guess_p_{role}", pa.array(p_values, from_pandas=True))
     above = pa.array(np.nan_to_num(p_values, nan=1.0) < 1 - confidence, mask=untested)

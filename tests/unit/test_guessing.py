@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from leash.statistics.guessing import (
+    PSEUDO_SHARE,
     OtherShares,
     beta_binomial_tail,
     guessing_p_values,
@@ -16,6 +17,7 @@ from leash.statistics.guessing import (
     hits_without_evidence,
 )
 from leash.statistics.seeds import stream
+from leash.statistics.testing import holm
 
 
 def shares_of(shares: list[list[float]], answered: int) -> OtherShares:
@@ -59,15 +61,71 @@ def test_a_rare_answer_has_the_spread_of_the_others() -> None:
     varied, rare = [0.0, 0.5] * 10, [0.0] * 20
     others = shares_of([varied, rare], 64)
     spread = habit_spread(others, np.array(["x", "x"], dtype=object), np.array([True, True]))
-    assert spread[1] == spread[0] > 0.2
-    alone = habit_spread(others, np.array(["x", "y"], dtype=object), np.array([True, True]))
-    assert alone[1] < 1e-3
+    assert spread[1] == pytest.approx(spread[0], rel=0.05)
+    assert spread[1] > 0.2
+
+
+def test_an_answer_that_nobody_gave_elsewhere_may_still_be_a_habit() -> None:
+    """No share varies, which proves little: one other problem with a share of a quarter is added."""
+    spread = habit_spread(shares_of([[0.0] * 20], 64), FAMILY, np.array([True]))
+    assert spread[0] == pytest.approx(PSEUDO_SHARE)
+    often = habit_spread(shares_of([[0.25, 0.25] * 200], 10**6), FAMILY, np.array([True]))
+    assert often[0] < 0.01
 
 
 def test_a_single_hit_of_an_answer_never_seen_elsewhere_is_not_certain() -> None:
     """The floor is 0, and still a guesser hits once in as many samples as all others together."""
     p = guessing_p_values(ONE, np.array([64]), np.array([0]), shares_of([[0.0] * 20], 64), FAMILY)
-    assert p[0] == pytest.approx(1 / 20, rel=0.05)
+    spread = PSEUDO_SHARE
+    mean = (spread + (1 - spread) / 64) / 20
+    a, b = mean * (1 / spread - 1), (1 - mean) * (1 / spread - 1)
+    assert p[0] == pytest.approx(stats.betabinom(64, a, b).sf(0), rel=1e-9)
+    assert 0.01 < p[0] < 0.2
+
+
+def test_a_hit_that_is_left_out_still_shows_a_habit() -> None:
+    """Of a Dirichlet guesser's answers to a problem, those after the first hit are an urn with that hit in it."""
+    shares = [0.0, 0.2] * 20
+    others = shares_of([shares], 10**6)
+    spread = float(habit_spread(others, FAMILY, np.array([True]))[0])
+    weight = 1 / spread - 1
+    one_more = spread + (1 - spread) * others.one_hit[0] / 40
+    mean = (others.shares[0] + one_more) / 40
+    a, b = mean * weight + 2, (1 - mean) * weight
+    found = guessing_p_values(np.array([9]), np.array([64]), np.array([2]), others, FAMILY)
+    assert found[0] == pytest.approx(stats.betabinom(62, a, b).sf(6), rel=1e-6)
+
+
+@pytest.mark.parametrize(("answers", "rights"), [(300, 20), (300, 1)])
+def test_guessers_with_habits_are_rarely_called_better(answers: int, rights: int) -> None:
+    """Runs with any problem above guessing, if habits vary a lot and most right answers are never seen."""
+    rng, runs = stream("test", "guessing", "habits", answers, rights), 60
+    habit = 1 / np.arange(1, answers + 1)
+    family = np.full(48, "one", dtype=object)
+    false = 0
+    for _ in range(runs):
+        chances = rng.dirichlet(5 * habit / habit.sum(), 48)
+        counts = np.stack([rng.multinomial(64, row / row.sum()) for row in chances])
+        right = np.argsort(rng.random(counts.shape), axis=1) < rights
+        known = (right & (counts > 0)).astype(float)
+        wrong = np.where(known > 0, 0, counts)
+        size = wrong.sum(axis=1)
+        other = (size > 1) & (known @ known.T == 0)
+        share = np.where(other, known @ (wrong / np.maximum(size, 1)[:, None]).T, 0.0)
+        noise = (share * (1 - share) / np.maximum(size - 1, 1)).sum(axis=1)
+        one_hit = (other / np.maximum(size, 1)).sum(axis=1)
+        others = OtherShares(other.sum(axis=1), share.sum(axis=1), (share**2).sum(axis=1), noise, one_hit)
+        hits, distinct = (counts * right).sum(axis=1), known.sum(axis=1).astype(int)
+        left_out = hits_without_evidence(hits, distinct, distinct, family)
+        corrected = holm(guessing_p_values(hits, counts.sum(axis=1), left_out, others, family), family)
+        false += bool((np.nan_to_num(corrected, nan=1.0) < 0.05).any())
+    assert false / runs <= 0.07
+
+
+def test_holm_counts_what_was_not_tested() -> None:
+    p_values = np.array([0.01, np.nan, 0.02, np.nan, 0.04])
+    family = np.array(["x", "x", "x", "x", "y"], dtype=object)
+    np.testing.assert_allclose(holm(p_values, family), [0.04, np.nan, 0.06, np.nan, 0.04])
 
 
 def test_there_is_no_test_without_hits_or_others_or_known_answers() -> None:
@@ -78,6 +136,7 @@ def test_there_is_no_test_without_hits_or_others_or_known_answers() -> None:
     assert np.isnan(p_value(0, 0, 20))
     assert np.isnan(p_value(5, 0, 9))
     assert np.isnan(p_value(5, 3, 20))
+    assert np.isnan(p_value(250, 101, 20))
     assert p_value(5, 2, 20) > p_value(5, 0, 20) > 0
 
 

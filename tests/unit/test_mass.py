@@ -205,20 +205,30 @@ def test_completions_are_counted_by_their_chance_of_being_seen(scored: Params) -
     assert row["seen"] == sum(max(each["mass_base"], each["mass_rlvr"]) > 1e-3 for each in rows) < sum(weights.values())
 
 
-def test_a_tempered_run_weighs_by_what_was_sampled_and_categorizes_by_the_models(project: Params) -> None:
+def test_a_tempered_run_is_weighed_and_counted_by_what_was_sampled(project: Params) -> None:
     params = draw(parameters(64, sample={"temperature": 0.7, "top_p": 0.9}, categorize={"epsilon": 0.01}))
     mass.run(params)
     assert categorize.run(params) == []
     by_key = {
         model: {(row["problem_id"], row["completion"]): row for row in masses(model)} for model in ("base", "rlvr")
     }
-    for row in tables.read(tables.support_path("rlvr", "completion"), tables.SUPPORT_SCHEMA, "").to_pylist():
+    support = tables.read(tables.support_path("rlvr", "completion"), tables.SUPPORT_SCHEMA, "")
+    counted, moved = {"P": 0.0, "E": 0.0, "S": 0.0, "O": 0.0}, 0
+    for row in support.to_pylist():
         base, rlvr = (by_key[model][row["problem_id"], row["unit_key"]] for model in ("base", "rlvr"))
         missed = math.prod(1 - math.exp(-each["decoding_nll"]) for each in (base, rlvr)) ** 64
         assert row["inclusion"] == pytest.approx(1 - missed, rel=1e-6)
         above = math.exp(-base["nll"]) > 0.01, math.exp(-rlvr["nll"]) > 0.01
         letters = {(True, True): "P", (False, True): "E", (True, False): "S", (False, False): "O"}
-        assert row["category"] == letters[above]
+        assert row["category"] == letters[above]  # of the models themselves
+        assert row["sampled_rlvr"] == pytest.approx(math.exp(-rlvr["decoding_nll"]), rel=1e-6)
+        counted[letters[row["sampled_base"] > 0.1, row["sampled_rlvr"] > 0.1]] += 1 / row["inclusion"]
+        moved += (row["mass_base"] > 0.1) != (row["sampled_base"] > 0.1)
+        moved += (row["mass_rlvr"] > 0.1) != (row["sampled_rlvr"] > 0.1)
+    assert moved
+    support = support.append_column("pair", [["rlvr"] * support.num_rows])
+    found = metrics.completion_metrics_by_epsilon(support, AnalysisSettings(), (0.1,)).to_pylist()[0]
+    assert {name: found[name] for name in "PES"} == pytest.approx({name: counted[name] for name in "PES"}, rel=1e-6)
 
 
 def test_an_early_stop_leaves_the_chance_of_being_seen_unknown(project: Params) -> None:
