@@ -85,7 +85,6 @@ def direct(network: PreTrainedModel, row: TokenizedTrace, key: str, spec: Scorin
         mean([entropy(step) for step in decoded]),
         mean([float(h >= spec.forking) for h in own]),
         [mean(tenth) if tenth else None for tenth in tenths],
-        [sum(own[2**i - 1 : 2 ** (i + 1) - 1]) for i in range(len(own).bit_length())],
     )
 
 
