@@ -44,8 +44,8 @@ ROOT = Path(__file__).parents[3]
 MODELS, DATASETS = ("base", "rlvr"), ("chain", "make")
 SAMPLES, SCORED, DRAWN = 32, 96, 1024
 ANSWER_SAMPLES = (32, 64, 480)
-# A direction that unseen answers can't turn needs more than 64 samples on the embedded run.
-PLANTED_SAMPLES, LEAST_PLANTED_SAMPLES = (64, 128, 480), 128
+# A direction that unseen answers can't turn needs many samples: with few, its rate is printed without a goal.
+PLANTED_SAMPLES, LEAST_PLANTED_SAMPLES = (64, 128, 480), 480
 SETTINGS = AnalysisSettings(resamples=400)
 PLANTED_NATS, PLANTED_SHARE = 0.05, 0.3
 DECOUPLED = {RELATIONS[1, -1], RELATIONS[-1, 1]}
@@ -168,7 +168,7 @@ def null_changes(run: Run, answer_samples: int, rng: np.random.Generator, plante
 
 def measure_decoupling(trials: int, goals: Goals) -> None:
     print("\nA model against other samples of itself (token entropy of 32 samples, answers of n)")
-    trials *= 3
+    trials *= 2
     print(
         "model  data set    n  decoupled  both move  tokens  answers  claimed  correlation: cross-fitted  same samples"
     )
@@ -207,6 +207,7 @@ def _excludes_zero(row: dict[str, Any], name: str) -> bool:
 
 def measure_power(trials: int, goals: Goals) -> None:
     print(f"\nPlanted: token entropy up by {PLANTED_NATS} nats, {PLANTED_SHARE:.0%} of the answers made the usual one")
+    trials = max(trials // 2, 20)
     for (model, dataset), run in load_runs().items():
         for samples in PLANTED_SAMPLES:
             found, unseen = [], []
