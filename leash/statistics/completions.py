@@ -83,8 +83,8 @@ def weigh_completions(
     completions, or the clusters of problems; k is the least number of samples of a model.
 
     P, E, S and the ratios are None if an inclusion is unknown, or if k samples show completions at epsilon too rarely;
-    a ratio also if its denominator has too few completions. Neither depends on whether a rare completion was seen: a rule
-    that hides a ratio because of a large weight would show it just where what has large weights was missed.
+    a ratio also if its denominator has too few completions. Neither depends on whether a rare completion was seen: a
+    rule that hides a ratio because of a large weight would show it just where what has large weights was missed.
     """
     shares = classify_masses(mass_base, mass_rlvr, epsilon)
     letters = np.stack([shares.P, shares.E, shares.S], axis=-1)
