@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from leash.statistics.array_types import FloatArray, IntArray
-from leash.statistics.bootstrap_weights import AnalysisSettings, Estimate, estimate_from_draws, t_correction
+from leash.statistics.bootstrap_weights import AnalysisSettings, Estimate, bootstrap_interval, t_correction
 from leash.statistics.categories import classify_masses
 from leash.statistics.ratios import RATIO_NAMES, compute_ratios
 
@@ -82,9 +82,9 @@ def weigh_completions(
     epsilon in a model, and the `effective` number of them. Masses are as sampled. `cluster` numbers the problems of the
     completions, or the clusters of problems; k is the least number of samples of a model.
 
-    P, E, S and the ratios are None if an inclusion is unknown, or if k samples show completions at epsilon too rarely; a
-    ratio also if its denominator has too few completions. Neither depends on whether a rare completion was seen: a rule
-    that hides a ratio because of a large weight would show it just where what has large weights was missed.
+    P, E, S and the ratios are None if an inclusion is unknown, or if k samples show completions at epsilon too rarely;
+    a ratio also if its denominator has too few completions. Neither depends on whether a rare completion was seen: a
+    rule that hides a ratio because of a large weight would show it just where what has large weights was missed.
     """
     shares = classify_masses(mass_base, mass_rlvr, epsilon)
     letters = np.stack([shares.P, shares.E, shares.S], axis=-1)
@@ -138,12 +138,8 @@ def estimate_ratios(
             estimates[name] = Estimate(value)
         else:
             spread = t_correction(independent, settings.confidence)
-            ends = []
-            for draws in (with_pseudo[name], without[name]):
-                widened = np.clip(value + (draws - value) * spread, *RATIO_RANGES[name])
-                ends.append(estimate_from_draws(value, widened, settings.confidence))
-            lows, highs = (
-                [x for x in both if x is not None] for both in zip(*((e.low, e.high) for e in ends), strict=True)
-            )
-            estimates[name] = Estimate(value, min(lows), max(highs))
+            draws = np.stack([with_pseudo[name], without[name]], axis=1)
+            widened = np.clip(value + (draws - value) * spread, *RATIO_RANGES[name])
+            low, high = bootstrap_interval(np.asarray(value), widened, settings.confidence)
+            estimates[name] = Estimate(value, float(low.min()), float(high.max()))
     return estimates

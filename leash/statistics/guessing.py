@@ -38,7 +38,7 @@ from leash.statistics.array_types import BoolArray, FloatArray, IntArray, Object
 # With fewer other problems, their shares do not show how much habits vary.
 MIN_OTHER_PROBLEMS = 10
 # A data set has problems with several right answers if more than this share of its problems with hits have.
-MIN_SEVERAL = 0.1
+MIN_SEVERAL = 0.02
 # More known right answers than this, and how often they are guessed is not known well enough: nobody measured it.
 MAX_RIGHT_ANSWERS = 100
 # The share of a right answer on the one other problem that is added to those of a family.
@@ -91,8 +91,8 @@ def guessing_p_values(
 
 def hits_without_evidence(hits: IntArray, distinct: IntArray, right: IntArray, family: ObjectArray) -> IntArray:
     """How many hits only showed that an answer is right: the first of each distinct one, if a problem may have several
-    right answers. That is, if two are known (`right`), or if that is so on more than a tenth of the problems of its
-    family with hits."""
+    right answers. That is, if two are known (`right`), or if that is so on more than a fiftieth of the problems of
+    its family with hits."""
     several = right > 1
     for name in dict.fromkeys(family.tolist()):
         members = (family == name) & (hits > 0)

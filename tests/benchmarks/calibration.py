@@ -23,7 +23,8 @@
 
 Every rate has a goal. It is missed if the rate's one-sided 99% confidence bound is beyond it: an exact binomial bound
 for a rate of trials, 2.33 Monte Carlo standard errors for a mean of other numbers (goals.py). So of all rates that are
-exactly at their limit, one in a hundred misses it. A row that misses its goal ends with MISSED. `verify_short_path` checks that the functions called here give what `analyze_counts` gives.
+exactly at their limit, one in a hundred misses it. A row that misses its goal ends with MISSED. `verify_short_path`
+checks that the functions called here give what `analyze_counts` gives.
 """
 
 from __future__ import annotations

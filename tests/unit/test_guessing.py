@@ -141,11 +141,11 @@ def test_there_is_no_test_without_hits_or_others_or_known_answers() -> None:
 
 
 def test_the_first_hit_of_each_right_answer_is_left_out_if_there_may_be_several() -> None:
-    family = np.array(["one"] * 20 + ["many"] * 2, dtype=object)
-    hits, distinct, right = np.full(22, 6), np.ones(22, dtype=int), np.ones(22, dtype=int)
-    right[[0, 20]] = distinct[[0, 20]] = 3
+    family = np.array(["one"] * 60 + ["many"] * 2, dtype=object)
+    hits, distinct, right = np.full(62, 6), np.ones(62, dtype=int), np.ones(62, dtype=int)
+    right[[0, 60]] = distinct[[0, 60]] = 3
     found = hits_without_evidence(hits, distinct, right, family)
-    assert found[[0, 1, 20, 21]].tolist() == [3, 0, 3, 1]
+    assert found[[0, 1, 60, 61]].tolist() == [3, 0, 3, 1]
 
 
 @pytest.mark.parametrize("blank", [0.0, 0.5])

@@ -6,8 +6,8 @@ the trained model (E) with a mass just above epsilon, most of which are missed. 
 k samples of each model show some of their completions. The truth is the ratio over all completions of all problems of
 the population.
 
-Every row has goals, however rarely its number is shown: the coverage among the trials that show it, and the share of all
-trials that show an interval without the truth.
+Every row has goals, however rarely its number is shown: the coverage among the trials that show it, and the share of
+all trials that show an interval without the truth.
 
 Also the embedded run itself: the weighted SRR at epsilon 1e-3 from its first 64 to 1,024 samples, within 0.36 to 0.39.
 """
@@ -50,8 +50,9 @@ Problem = tuple[FloatArray, FloatArray]
 
 def measure(trials: int, goals: Goals) -> None:
     print(
-        "Bias of SRR, NDR and NSCR among completions seen, and weighted; how often a number is shown; its coverage then; shown and wrong"
+        "Bias of SRR, NDR and NSCR among completions seen, and weighted; how often a number is shown; its coverage if"
     )
+    print("it is shown; the share of all trials that show a wrong one")
     head = f"{'population':>10} {'k':>5} {'epsilon':>8} {'ratio':>5} {'truth':>6}"
     print(f"{head} {'seen':>7} {'weighted':>9} {'shown':>6} {'covered':>8} {'wrong':>6}")
     embedded = embedded_problems()
