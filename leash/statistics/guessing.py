@@ -34,6 +34,7 @@ import numpy as np
 from scipy import special
 
 from leash.statistics.array_types import BoolArray, FloatArray, IntArray, ObjectArray
+from leash.statistics.testing import benjamini_hochberg
 
 # With fewer other problems, their shares do not show how much habits vary.
 MIN_OTHER_PROBLEMS = 10
@@ -87,6 +88,13 @@ def guessing_p_values(
         (hits - discovered)[known], (answered - discovered)[known], mean[known], spread[known]
     )
     return p_values
+
+
+def correct_within_family(p_values: FloatArray, family: ObjectArray) -> FloatArray:
+    """p-values adjusted for the false discovery rate within each family. NaN stays NaN, but counts as a test that found
+    nothing: what could not be tested is decided by the same data."""
+    corrected = benjamini_hochberg(np.nan_to_num(p_values, nan=1.0), family)
+    return np.asarray(np.where(np.isnan(p_values), np.nan, corrected))
 
 
 def hits_without_evidence(hits: IntArray, distinct: IntArray, right: IntArray, family: ObjectArray) -> IntArray:

@@ -52,21 +52,6 @@ def tail_probability(x: IntArray, step: IntArray, n: IntArray, total: IntArray, 
     return summed
 
 
-def holm(p_values: FloatArray, families: ObjectArray) -> FloatArray:
-    """p-values adjusted for the chance of any false rejection within each family. NaN stays NaN, but counts as a test
-    that found nothing: what could not be tested is often decided by the same data."""
-    adjusted = np.full(len(p_values), np.nan)
-    for family in dict.fromkeys(families.tolist()):
-        members = families == family
-        values = np.nan_to_num(p_values[members], nan=1.0)
-        order = np.argsort(values, kind="stable")
-        steps = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
-        found = np.empty(len(values))
-        found[order] = np.minimum(steps, 1.0)
-        adjusted[members] = np.where(np.isnan(p_values[members]), np.nan, found)
-    return adjusted
-
-
 def benjamini_hochberg(p_values: FloatArray, families: ObjectArray) -> FloatArray:
     """p-values adjusted for the false discovery rate within each family; NaN, not tested, stays NaN and counts in
     none."""

@@ -33,10 +33,9 @@ from leash.statistics.array_types import ObjectArray
 from leash.statistics.categories import categorize_problems, classify_masses
 from leash.statistics.completions import inclusion_probability
 from leash.statistics.counts import ROLES, Counts
-from leash.statistics.guessing import OtherShares, guessing_p_values, hits_without_evidence
+from leash.statistics.guessing import OtherShares, correct_within_family, guessing_p_values, hits_without_evidence
 from leash.statistics.rounding import round_column
 from leash.statistics.sure_support import call_both
-from leash.statistics.testing import holm
 from stages.categorize import cross_pair, ever_reached, group_analysis, guess_floors
 
 SQL_DIR = Path(__file__).parent
@@ -140,7 +139,7 @@ def add_guess_tests(counts: pa.Table, role: str, confidence: float) -> pa.Table:
         others = OtherShares(columns["others"].astype(np.int64), *(columns[name] for name in names[1:5]))
         p_values = guessing_p_values(hits, answered, without_evidence, others, family)
         # All problems of the data set count, also those without a hit or a test: which have one is chance, too.
-        p_values = holm(p_values, family)
+        p_values = correct_within_family(p_values, family)
     untested = np.isnan(p_values)
     counts = counts.append_column(f"guess_p_{role}", pa.array(p_values, from_pandas=True))
     above = pa.array(np.nan_to_num(p_values, nan=1.0) < 1 - confidence, mask=untested)

@@ -18,9 +18,8 @@ from leash.errors import LeashError
 from leash.params.groups import Params
 from leash.report import narrative
 from leash.statistics import majority
-from leash.statistics.guessing import OtherShares, guessing_p_values
+from leash.statistics.guessing import OtherShares, correct_within_family, guessing_p_values
 from leash.statistics.seeds import stream
-from leash.statistics.testing import holm
 from stages.categorize import stage
 from tests.conftest import ROOT, small, write_params, yaml
 from tests.unit.test_support import overall
@@ -191,7 +190,7 @@ def test_floors_and_p_values_are_those_of_a_plain_loop(project: Params) -> None:
     family = np.full(len(right), "one", dtype=object)
     others = OtherShares(columns[0].astype(int), *columns[1:])
     p_values = guessing_p_values(np.array(hits), np.array(answered), np.array(first), others, family)
-    expected = [None if np.isnan(q) else q for q in holm(p_values, family)]
+    expected = [None if np.isnan(q) else q for q in correct_within_family(p_values, family)]
     assert sum(q is not None for q in expected) > 8
     assert [rows[name]["guess_p_base"] for name in right] == [q if q is None else pytest.approx(q) for q in expected]
 

@@ -12,12 +12,12 @@ from leash.statistics.guessing import (
     PSEUDO_SHARE,
     OtherShares,
     beta_binomial_tail,
+    correct_within_family,
     guessing_p_values,
     habit_spread,
     hits_without_evidence,
 )
 from leash.statistics.seeds import stream
-from leash.statistics.testing import holm
 
 
 def shares_of(shares: list[list[float]], answered: int) -> OtherShares:
@@ -117,15 +117,15 @@ def test_guessers_with_habits_are_rarely_called_better(answers: int, rights: int
         others = OtherShares(other.sum(axis=1), share.sum(axis=1), (share**2).sum(axis=1), noise, one_hit)
         hits, distinct = (counts * right).sum(axis=1), known.sum(axis=1).astype(int)
         left_out = hits_without_evidence(hits, distinct, distinct, family)
-        corrected = holm(guessing_p_values(hits, counts.sum(axis=1), left_out, others, family), family)
+        corrected = correct_within_family(guessing_p_values(hits, counts.sum(axis=1), left_out, others, family), family)
         false += bool((np.nan_to_num(corrected, nan=1.0) < 0.05).any())
     assert false / runs <= 0.07
 
 
-def test_holm_counts_what_was_not_tested() -> None:
+def test_the_correction_counts_what_was_not_tested() -> None:
     p_values = np.array([0.01, np.nan, 0.02, np.nan, 0.04])
     family = np.array(["x", "x", "x", "x", "y"], dtype=object)
-    np.testing.assert_allclose(holm(p_values, family), [0.04, np.nan, 0.06, np.nan, 0.04])
+    np.testing.assert_allclose(correct_within_family(p_values, family), [0.04, np.nan, 0.04, np.nan, 0.04])
 
 
 def test_there_is_no_test_without_hits_or_others_or_known_answers() -> None:
