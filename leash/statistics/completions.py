@@ -30,7 +30,7 @@ from leash.statistics.ratios import RATIO_NAMES, compute_ratios
 
 # A completion with a mass of epsilon in one model must have at least this chance of being seen: no weight exceeds 20.
 MIN_INCLUSION = 0.05
-# A ratio is shown if at least MIN_COMMON common completions of its denominator were seen, and so many that one more of
+# A ratio is shown if at least MIN_COMMON common completions of its denominator were seen, and enough that one more of
 # the rarest, which weighs 1 / inclusion, would not weigh more than a MIN_RARE-th of them.
 MIN_COMMON = 10
 MIN_RARE = 4

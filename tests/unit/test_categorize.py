@@ -125,7 +125,7 @@ def test_the_guess_floor_is_the_chance_of_a_wrong_answer_to_another_problem(proj
     given({"base": base, "rlvr": dict.fromkeys("pqrs", "xxxxxxxx")})
     same_class("base", {"T": "t"})
     p, q, r, s = written(write_params(Path(), small(**MAKE)))
-    # t is right on s, too, so what is said there is no guess. The wrong answers of q and r count.
+    # t is right on s, too, so an answer there is no guess. The wrong answers of q and r count.
     assert p["guess_base"] == s["guess_base"] == pytest.approx((1 + 2 / 6) / 2)
     assert (q["guess_base"], r["guess_base"], p["guess_rlvr"]) == (None, 0, 0)
     # Two other problems do not show how much habits vary.
