@@ -71,6 +71,10 @@ def open_database(params: Params, only: Sequence[str] = ()) -> duckdb.DuckDBPyCo
     for pair, (table, unit) in product(params.run.pairs, UNIT_BY_SUPPORT_TABLE.items()):
         support = _path_if_exists(tables.support_path(pair, unit))
         add(table, support, tables.SUPPORT_SCHEMA, "leash categorize", f"'{pair}' as pair, ")
+    for pair in params.run.pairs:
+        controls = _path_if_exists(tables.support_path(pair, "control"))
+        label = f"'{pair}' as pair, "
+        add("support_by_control", controls, tables.CONTROL_SUPPORT_SCHEMA, "leash categorize", label)
     for table, parts in selects.items():
         connection.execute(f"create view {table} as {' union all by name '.join(parts)}")
     return connection

@@ -1,7 +1,8 @@
 r"""`leash grade`: read JSON lines, and write each line back with its grade, in the same order.
 
     {"gold": "0.5", "text": "so \\boxed{1/2}"}
-->  {"gold": "0.5", "text": "so \\boxed{1/2}", "answer": "1/2", "correct": true, "score": 1.0, "status": "ok"}
+->  {"gold": "0.5", "text": "so \\boxed{1/2}", "answer": "1/2", "correct": true, "score": 1.0, "status": "ok",
+     "correct_strict": true, "correct_lenient": true}
 
 Workers parse, extract, grade and encode the lines. This process splits the input into lines and restores their order,
 so memory stays bounded however long the input is. Graders that cost money are refused: `leash verify` runs those.
@@ -20,6 +21,7 @@ from typing import Any, Literal, NamedTuple
 from leash.errors import LeashError
 from leash.grading.graders import registry
 from leash.grading.graders.types import BatchOnlyGraderError, Grade, GradeRequest, no_answer_grade, unscored_grade
+from leash.grading.reading import Reading, read_answer
 from leash.grading.worker_pool import Pool
 from leash.params.groups import available_cores
 
@@ -52,32 +54,33 @@ class UnreadableInputError(LeashError):
 class LineGradingJob:
     """The pool's job. Its result is the graded line, or a string that says what is wrong with the line."""
 
-    def __init__(self, grader: str) -> None:
-        self._grader = grader
+    def __init__(self, grader: str, reading: str) -> None:
+        self._grader, self._reading = grader, reading
         self._grades: dict[tuple[str, tuple[str, ...], str], Grade] = {}
 
     def run(self, line: Line) -> bytes | str:
         row = parse_line(line)
         if isinstance(row, str):
             return row
-        answer = registry.get_extractor(self._grader)(row["text"])
-        if answer is None:
-            return _encode_graded_line(row, None, no_answer_grade(str(row.get("finish"))))
-        request = self._request(row, answer)
+        found = read_answer(row["text"], self._grader, str(row.get("finish")))
+        if found.answer is None:
+            return self._encode(row, found, no_answer_grade(str(row.get("finish"))))
+        request = self._request(row, found.answer)
         grade = self._grades.get(_cache_key(request)) or self._remember(request, registry.grade_request(request))
-        return _encode_graded_line(row, answer, grade)
+        return self._encode(row, found, grade)
 
     def failure_result(self, line: Line, status: Literal["timeout", "error"]) -> bytes | str:
         row = parse_line(line)
         if isinstance(row, str):
             return row
         try:
-            answer = registry.get_extractor(self._grader)(row["text"]) or ""
+            found = read_answer(row["text"], self._grader, str(row.get("finish")))
         except Exception:  # the extraction may be what failed
-            answer = ""
+            found = Reading("")
         # A timeout is cached too: the same answer would take too long again.
+        answer = found.answer or ""
         grade = self._remember(self._request(row, answer), unscored_grade(answer, status))
-        return _encode_graded_line(row, answer, grade)
+        return self._encode(row, found._replace(answer=answer), grade)
 
     def time_limit(self, line: Line, timeout: float) -> float:
         row = parse_line(line)
@@ -92,6 +95,16 @@ class LineGradingJob:
     def _request(self, row: dict[str, Any], answer: str) -> GradeRequest:
         golds = (row["gold"],) if isinstance(row["gold"], str) else tuple(row["gold"])
         return GradeRequest("", answer, golds, row.get("meta") or {}, self._grader)
+
+    def _encode(self, row: dict[str, Any], found: Reading, grade: Grade) -> bytes:
+        """The line with the grade by the chosen reading, and whether it is correct by each. `grade` is that of lenient
+        reading, which strict reading shares unless the answer is a candidate."""
+        strict = no_answer_grade(str(row.get("finish"))) if found.is_candidate else grade
+        chosen = grade if self._reading == "lenient" else strict
+        added = {"answer": found.chosen(self._reading), "correct": chosen["correct"], "score": chosen["score"]}
+        added |= {"status": chosen["status"]}
+        both = {"correct_strict": strict["correct"], "correct_lenient": grade["correct"]}
+        return json.dumps({**row, **added, **both}).encode() + b"\n"
 
     def _remember(self, request: GradeRequest, grade: Grade) -> Grade:
         if len(self._grades) >= MAX_CACHED_GRADES:
@@ -109,7 +122,7 @@ def open_input(name: str) -> FileIO:
         raise UnreadableInputError(name, error.strerror) from None
 
 
-def grade_lines(file: FileIO, grader: str, *, timeout: float, memory: int) -> Iterator[bytes]:
+def grade_lines(file: FileIO, grader: str, *, reading: str = "strict", timeout: float, memory: int) -> Iterator[bytes]:
     """Yield the lines of a file with their grades. `timeout` is in seconds per line, `memory` in MB per worker."""
     registry.require_graders([grader])
     if registry.get_grade_all(grader):
@@ -142,7 +155,7 @@ def grade_lines(file: FileIO, grader: str, *, timeout: float, memory: int) -> It
             if not chunk:
                 return
 
-    job, preload = LineGradingJob(grader), registry.slow_imports([grader])
+    job, preload = LineGradingJob(grader, reading), registry.slow_imports([grader])
     with Pool(job, workers=available_cores(), timeout=timeout, memory=memory, preload=preload) as pool:
         for line, result in pool.results(read_lines()):
             results[line.number] = result
@@ -175,8 +188,3 @@ def parse_line(line: Line) -> dict[str, Any] | str:
 
 def _cache_key(request: GradeRequest) -> tuple[str, tuple[str, ...], str]:
     return request.answer, request.gold, json.dumps(request.meta)
-
-
-def _encode_graded_line(row: dict[str, Any], answer: str | None, grade: Grade) -> bytes:
-    added = {"answer": answer, "correct": grade["correct"], "score": grade["score"], "status": grade["status"]}
-    return json.dumps({**row, **added}).encode() + b"\n"

@@ -65,6 +65,12 @@ VERDICTS_SCHEMA = _schema(
     _optional(BOOL, "correct"),  # null: not scored, which is not wrong
     _optional(FLOAT64, "score"),
     _required(STRING, "status"),
+    # The columns above follow `verify.reading`; these do not (leash/grading/reading.py).
+    _optional(BOOL, "correct_strict", "correct_lenient"),
+    _optional(STRING, "candidate", "candidate_class"),  # the answer if lenient reading alone finds it, otherwise null
+    # The working of a completion that is correct under lenient reading (leash/grading/process); null: of no other.
+    _optional(BOOL, "sound"),  # null: not checkable
+    _optional(STRING, "process", "flaw"),  # process: sound, unsound, direct or unchecked; flaw: the false step
 )
 # n samples and c hits of the base and of the trained model (rlvr).
 SUPPORT_SCHEMA = _schema(
@@ -97,6 +103,8 @@ SUPPORT_SCHEMA = _schema(
     # as in the problems table; cluster is null if `categorize.clusters` is none
     _optional(STRING, "level", "cluster"),
 )
+# The support of each problem if something else counts as a hit (leash/counting/hit_counts.py).
+CONTROL_SUPPORT_SCHEMA = _schema(_required(STRING, "control"), list(SUPPORT_SCHEMA))
 # One row per distinct correct completion that this model, or the other model of one of its pairs, wrote.
 MASS_SCHEMA = _schema(
     _required(STRING, "problem_id", "completion"),  # completion: hash of the text and of whether it ended

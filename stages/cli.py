@@ -337,20 +337,29 @@ def plan(
 @main.command()
 @click.argument("file", default="-", metavar="[FILE]")
 @click.option("--grader", default="math", show_default=True, help="The grader; your own function as module:function.")
+@click.option(
+    "--reading",
+    type=click.Choice(["strict", "lenient"]),
+    default="strict",
+    show_default=True,
+    help="strict: the answer in a box, in tags or stated as one; lenient: or else the last one in any form.",
+)
 @click.option("--timeout", type=click.IntRange(1), default=5, show_default=True, help="Seconds per answer.")
-def grade(file: str, grader: str, timeout: int) -> None:
+def grade(file: str, grader: str, reading: str, timeout: int) -> None:
     """Grade JSON lines {"gold", "text"}.
 
     Reads FILE, or standard input by default.
 
-    Prints each line with answer, correct, score and status added, in the same order. `gold` is a string or a list of
-    accepted answers. The object `meta` holds what else a grader needs.
+    Prints each line with answer, correct, score and status by the chosen reading, and with correct_strict and
+    correct_lenient, in the same order. `gold` is a string or a list of accepted answers. The object `meta` holds what
+    else a grader needs.
     """
     from leash import grade_jsonl
 
     output = sys.stdout.buffer
     with grade_jsonl.open_input(file) as source:
-        for line in grade_jsonl.grade_lines(source, grader, timeout=timeout, memory=groups.Verify().memory):
+        limits = {"timeout": timeout, "memory": groups.Verify().memory}
+        for line in grade_jsonl.grade_lines(source, grader, reading=reading, **limits):
             output.write(line)
             output.flush()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 import duckdb
 import pyarrow as pa
@@ -16,6 +17,8 @@ from leash import cross_pair, database
 from leash.params.groups import Params
 
 SQL_DIR = Path(__file__).parent
+# What else may count as a hit than the run's reading says (control_tallies.sql).
+Control = Literal["chosen", "strict", "lenient", "sound", "unrefuted"]
 
 
 def pair_plan(params: Params) -> pa.Table:
@@ -52,19 +55,29 @@ def build_plan(params: Params, pairs: Mapping[str, tuple[str, str]], k_at_most: 
 
 
 def open_tallies(params: Params, plans: Sequence[pa.Table]) -> duckdb.DuckDBPyConnection:
-    """A connection with the table `tallies`, from which every count of these plans can be made."""
+    """A connection with the table `all_tallies`, from which every count of these plans can be made, and `tallies`, that
+    of the run's reading."""
     connection = database.open_database(params, only=["verdicts", "mass"])
     cuts = sorted({k for plan in plans for name in ("k", "eighth") for k in plan[name].to_pylist()} - {0})
     within = " ".join(f"when sample < {k:d} then {k:d}" for k in cuts)
     connection.execute(f"create macro upto(sample) as case {within} end")
-    database.materialize_query(connection, "tallies", SQL_DIR / "tallies.sql")
+    database.materialize_query(connection, "all_tallies", SQL_DIR / "tallies.sql")
+    choose_control(connection, "chosen")
     return connection
 
 
-def create_counts_table(connection: duckdb.DuckDBPyConnection, params: Params, plan: pa.Table) -> None:
-    """Make the table `counts` of a plan in a connection that has the tallies."""
+def choose_control(connection: duckdb.DuckDBPyConnection, control: Control) -> None:
+    """Make `tallies` those of a control. Queries on that table then count its hits."""
+    database.materialize_query(connection, "tallies", SQL_DIR / "control_tallies.sql", {"control": control})
+
+
+def create_counts_table(
+    connection: duckdb.DuckDBPyConnection, params: Params, plan: pa.Table, *, control: bool = False
+) -> None:
+    """Make the table `counts` of a plan in a connection that has the tallies. Sampling stops by the hits of the run's
+    reading, so for a control that stop is as if samples were missing."""
     connection.register("plan", plan)
-    stop_after = params.sample.stop_after
+    stop_after = None if control else params.sample.stop_after
     rule = {
         "stop_after": stop_after,
         "floor": None if stop_after is None else params.sample.floor,

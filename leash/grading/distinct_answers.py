@@ -9,6 +9,7 @@ answer and little else.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -75,14 +76,24 @@ class DistinctAnswers:
             "status": GRADE_STATUSES[self._status[number]],
         }
 
-    def verdicts(self, shard: pa.Table, begin: int) -> pa.Table:
-        """The verdicts of a shard whose first row is row `begin` of all rows."""
+    def verdicts(self, shard: pa.Table, begin: int, reading: str) -> pa.Table:
+        """The verdicts of a shard whose first row is row `begin` of all rows. Of the working nothing is known yet."""
         numbers = self.numbers[begin : begin + shard.num_rows]
         rows = [
-            {**row, **(self.grade(number) if number != NO_VALUE else grade_from_status(row["status"]))}
+            {**row, **self._verdict(number, row["answer"], row["status"], reading)}
             for row, number in zip(shard.to_pylist(), numbers, strict=True)
         ]
         return tables.table_from_rows(rows, tables.VERDICTS_SCHEMA)
+
+    def _verdict(self, number: int, answer: str | None, status: str | None, reading: str) -> dict[str, Any]:
+        """The verdict on one completion. `status` says why strict reading finds no answer; None: it finds this one."""
+        lenient = self.grade(number) if number != NO_VALUE else grade_from_status(status or "error")
+        if status is None or answer is None:
+            return {**lenient, "correct_strict": lenient["correct"], "correct_lenient": lenient["correct"]}
+        strict = grade_from_status(status)
+        chosen = {**lenient} if reading == "lenient" else {**strict, "answer": None}
+        both = {"correct_strict": strict["correct"], "correct_lenient": lenient["correct"]}
+        return {**chosen, **both, "candidate": answer, "candidate_class": lenient["answer_class"]}
 
 
 def grade_from_status(status: str) -> Grade:

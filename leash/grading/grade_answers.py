@@ -18,6 +18,7 @@ from typing import Literal, cast
 
 from leash.grading.graders import registry, types
 from leash.grading.graders.types import Grade, GradeRequest
+from leash.grading.reading import read_answer
 from leash.grading.worker_pool import Pool
 from leash.params.groups import Params, Verify
 from leash.problems import Problem
@@ -82,9 +83,9 @@ def grade_batch(pool: Pool[NumberedRequest, Grade], batch: Sequence[NumberedRequ
     return [(number, grade) for (number, _), grade in pool.results(batch)]
 
 
-def build_checker(problems: Mapping[str, Problem], verify: Verify) -> Callable[[str, str], bool]:
-    """Build `check(problem_id, text)`, which says whether a text is correct. It grades each distinct answer once, in a
-    separate process that ends with the checker."""
+def build_checker(problems: Mapping[str, Problem], verify: Verify) -> Callable[[str, str, str], bool]:
+    """Build `check(problem_id, text, finish)`, which says whether a completion is correct by the chosen reading. It
+    grades each distinct answer once, in a separate process that ends with the checker."""
     graders = registry.require_graders({problem["grader"] for problem in problems.values()})
     pool = create_grading_pool(graders, workers=1, timeout=verify.timeout, memory=verify.memory)
 
@@ -95,8 +96,8 @@ def build_checker(problems: Mapping[str, Problem], verify: Verify) -> Callable[[
         grade = next(grade_all([request], verify)) if grade_all else pool.result((0, request))
         return grade["correct"] is True
 
-    def check(problem_id: str, text: str) -> bool:
-        answer = registry.get_extractor(problems[problem_id]["grader"])(text)
+    def check(problem_id: str, text: str, finish: str) -> bool:
+        answer = read_answer(text, problems[problem_id]["grader"], finish).chosen(verify.reading)
         return answer is not None and is_correct(problem_id, answer)
 
     # Callers only know a function, so nobody closes the pool: it closes when the function is no longer used.

@@ -18,6 +18,7 @@ from leash.grading import grade_answers, worker_pool
 from leash.grading.distinct_answers import DICTIONARY_TYPE, NO_VALUE, DistinctAnswers, concat_answers
 from leash.grading.graders import registry
 from leash.grading.graders.types import Grade, no_answer_grade
+from leash.grading.reading import read_answer
 from leash.params.groups import Params, Verify
 from leash.problems import Problem
 from leash.progress import Progress
@@ -26,7 +27,7 @@ from leash.scheduler.worker_plan import plan_workers
 
 Shard = tuple[str, Path | pa.Table]
 BATCH_ROWS = 1024  # completions whose texts are in memory at a time: a text can be long
-# The status is null if there is an answer.
+# answer: the one that lenient reading finds. status: null if strict reading finds it, too; else why it finds none.
 EXTRACTED_SCHEMA = pa.schema(
     {"problem_id": DICTIONARY_TYPE, "sample": pa.int32(), "answer": DICTIONARY_TYPE, "status": pa.string()}
 )
@@ -36,7 +37,7 @@ def grading_fingerprint(verify: Verify, names: Sequence[str]) -> str:
     """A hash of all that decides verdicts in Leash: this package's code, and the graders' libraries and settings."""
     # Not listed: settings that decide no grade, such as the judge's address and prices.
     code = sorted(Path(__file__).parent.rglob("*.py"))
-    settings = [f"{verify.timeout} {verify.memory}"]
+    settings = [f"{verify.timeout} {verify.memory} {verify.reading}"]
     if "code" in names:
         settings.append(verify.code.model_dump_json())
     if "judge" in names:
@@ -76,8 +77,9 @@ def extract_shard(grader_of: Mapping[str, str], shard: Shard) -> pa.Table:
     rows: list[dict[str, Any]] = []
     for row in (row for batch in batches for row in batch.to_pylist() if row["problem_id"] in grader_of):
         try:
-            answer = registry.get_extractor(grader_of[row["problem_id"]])(row["text"])
-            status = None if answer is not None else no_answer_grade(row["finish"])["status"]
+            reading = read_answer(row["text"], grader_of[row["problem_id"]], row["finish"])
+            answer = reading.answer
+            status = None if reading.strict is not None else no_answer_grade(row["finish"])["status"]
         except Exception:  # not scored, rather than wrong: the fault is the extractor's
             answer, status = None, "error"
         rows.append({"problem_id": row["problem_id"], "sample": row["sample"], "answer": answer, "status": status})
@@ -112,7 +114,7 @@ def iterate_shard_verdicts(
                 number, grade = next(graded)
                 distinct.set_grade(number, grade)
                 progress.add()
-            yield name, distinct.verdicts(table, begin)
+            yield name, distinct.verdicts(table, begin, params.verify.reading)
             begin += table.num_rows
 
 

@@ -233,8 +233,10 @@ class Code(Group):
 
 
 class Verify(Group):
-    """Limits for grading one answer (seconds, MB of memory), and the settings of single graders."""
+    """Which `reading` of a text decides whether it is correct, limits for grading one answer (seconds, MB of memory),
+    and the settings of single graders."""
 
+    reading: Literal["strict", "lenient"] = "strict"
     timeout: Positive = 5
     memory: Positive = 4096
     judge: Judge = Judge()

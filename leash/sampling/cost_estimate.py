@@ -197,7 +197,7 @@ def count_hits(params: Params, model: str, dataset: str, problems: ProblemSet) -
         for row in part.to_pylist():
             key = row["problem_id"], row["sample"]
             if key not in hits and row["problem_id"] in problems.by_id:
-                hits[key] = is_hit(row["problem_id"], row["text"])
+                hits[key] = is_hit(row["problem_id"], row["text"], row["finish"])
     per_problem = Counter(problem for (problem, _), hit in hits.items() if hit)
     return [per_problem[problem] for problem in problems.by_id]
 

@@ -29,7 +29,7 @@ from leash.sampling.sample_budget import Budget, StoppingRule
 from leash.scheduler.run import run_units
 from leash.weights import find_weights, load_processor, load_tokenizer
 
-HitCheck = Callable[[str, str], bool]  # problem id and text -> whether the text is correct
+HitCheck = Callable[[str, str, str], bool]  # problem id, text and finish -> whether the completion is correct
 
 
 class SamplingError(LeashError):
@@ -116,7 +116,7 @@ def new_budget(params: Params, problem_ids: Sequence[str], k: int, ledger: Ledge
         return Budget(problem_ids, k, on_disk)
     problems, hits = set(problem_ids), dict[str, list[int]]()
     for row in ledger.texts():
-        if row["problem_id"] in problems and is_hit(row["problem_id"], row["text"]):
+        if row["problem_id"] in problems and is_hit(row["problem_id"], row["text"], row["finish"]):
             hits.setdefault(row["problem_id"], []).append(row["sample"])
     return Budget(problem_ids, k, on_disk, StoppingRule(sample.stop_after, sample.floor), hits)
 
@@ -159,7 +159,7 @@ def draw_samples(
                     raise SamplingError(f"{fault}. Run the command again.")
                 # First to disk, then graded: a grader that fails must not lose paid completions.
                 ledger.add(completions)
-                hits = [is_hit is not None and is_hit(c.problem_id, c.text) for c in completions]
+                hits = [is_hit is not None and is_hit(c.problem_id, c.text, c.finish) for c in completions]
                 for completion, hit in zip(completions, hits, strict=True):
                     budget.saw(completion.problem_id, completion.sample, hit)
                 stats.add(completions, sum(hits))

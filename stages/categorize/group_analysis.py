@@ -20,16 +20,18 @@ import pyarrow.compute as pc
 
 from leash import atomic_io, database, tables
 from leash.counting.analysis_settings import settings_of
+from leash.counting.hit_counts import Control
 from leash.counting.metrics import group_masks
 from leash.params.groups import Params, available_cores
 from leash.statistics import majority, seeds
 from leash.statistics.analysis import analyze_counts, to_jsonable
-from leash.statistics.array_types import FloatArray, is_none
+from leash.statistics.array_types import BoolArray, FloatArray, is_none
 from leash.statistics.bootstrap_weights import AnalysisSettings, bootstrap_interval
 from leash.statistics.categories import categorize_problems
 from leash.statistics.counts import ROLES, Counts
 from leash.statistics.decision import correct_for_several
 from leash.statistics.problem_group import budget_grid
+from stages.categorize import controls
 
 SQL_DIR = Path(__file__).parent
 # maj@k of each problem at the powers of two up to k and at k itself, by (model, data set, k) and problem.
@@ -38,12 +40,26 @@ MajorityCurves = Mapping[tuple[str, str, int], Mapping[str, list[float]]]
 AnalysesByPair = Mapping[str, Mapping[str, Mapping[str, Any]]]
 
 
-def write_analyses(params: Params, support: pa.Table, majorities: MajorityCurves) -> AnalysesByPair:
+def write_analyses(
+    params: Params,
+    support: pa.Table,
+    majorities: MajorityCurves,
+    by_control: Mapping[Control, pa.Table],
+    working: pa.Table,
+) -> AnalysesByPair:
     analyses: dict[str, dict[str, dict[str, Any]]] = {}
     for pair in params.run.pairs:
-        rows = support.filter(pc.equal(support["pair"], pair))
-        analyses[pair] = analyze_groups(rows, settings_of(params), params.models_of(pair), majorities)
+        rows, *of_controls = (rows.filter(pc.equal(rows["pair"], pair)) for rows in (support, *by_control.values()))
+        controlled = dict(zip(by_control, of_controls, strict=True))
+        analyses[pair] = analyze_groups(rows, settings_of(params), params.models_of(pair), majorities, controlled)
+        for group, analysis in analyses[pair].items():
+            analysis["working"] = controls.summarize_working(working, pair, group)
     correct_families(params, analyses)
+    # A control is a second look at the same comparison, not another comparison.
+    for control in by_control:
+        correct_families(
+            params, {pair: {g: a["controls"][control] for g, a in groups.items()} for pair, groups in analyses.items()}
+        )
     for pair, groups in analyses.items():
         # A line per group: indented, it would take a second for the bands of a dozen data sets.
         lines = (f"{json.dumps(name)}: {json.dumps(analysis, allow_nan=False)}" for name, analysis in groups.items())
@@ -64,7 +80,11 @@ def correct_families(params: Params, analyses: Mapping[str, Mapping[str, dict[st
 
 
 def analyze_groups(
-    rows: pa.Table, settings: AnalysisSettings, models: tuple[str, str], majorities: MajorityCurves
+    rows: pa.Table,
+    settings: AnalysisSettings,
+    models: tuple[str, str],
+    majorities: MajorityCurves,
+    by_control: Mapping[Control, pa.Table],
 ) -> dict[str, dict[str, Any]]:
     counts = Counts.from_table(rows)
     # All problems of the pair are one family of tests; a group counts its own part of it.
@@ -76,11 +96,32 @@ def analyze_groups(
         tested = categories.count_tested(mask)
         from_counts = analyze_counts(counts.where(mask), settings, tested, deconvolved=name == "all")
         beyond = analyze_beyond_counts(rows.filter(pa.array(mask)), settings, models, majorities)
-        return {**from_counts, **to_jsonable(beyond)}
+        of_controls = {
+            control: analyze_control(from_counts, rows, control_rows, mask, settings)
+            for control, control_rows in by_control.items()
+        }
+        return {**from_counts, **to_jsonable(beyond), "controls": of_controls}
 
     # numpy computes outside of Python's lock: two cores need three quarters of the time of one.
     with ThreadPoolExecutor(available_cores()) as pool:
         return dict(zip(groups, pool.map(analyze_group, groups), strict=True))
+
+
+def analyze_control(
+    chosen: Mapping[str, Any], rows: pa.Table, control_rows: pa.Table, mask: BoolArray, settings: AnalysisSettings
+) -> dict[str, Any]:
+    """The analysis of a group by a control. `chosen` is that by the run's reading, and serves if the counts agree."""
+    counts, control_counts = Counts.from_table(rows), Counts.from_table(control_rows)
+    analysis = chosen
+    if not controls.same_counts(counts.where(mask), control_counts.where(mask)):
+        tested = categorize_problems(control_counts, settings.confidence).count_tested(mask)
+        analysis = analyze_counts(control_counts.where(mask), settings, tested, deconvolved=False)
+    in_group = control_rows.filter(pa.array(mask))
+    return {
+        **controls.trim(analysis),
+        "moves": controls.count_moves(rows, control_rows, mask),
+        "guess_floor": {role: to_jsonable(summarize_guess_floor(in_group, role)) for role in ROLES},
+    }
 
 
 def analyze_beyond_counts(

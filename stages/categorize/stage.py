@@ -2,7 +2,8 @@
 
 In:  data/verdicts/ of both models of every pair, and data/mass/ if completions are counted.
 Out: data/support/{pair}.parquet, one row per problem; data/support/by_answer/{pair}.parquet, one row per distinct
-     correct answer of a problem that has several, and by_completion/ per distinct correct completion;
+     correct answer of a problem that has several, by_completion/ per distinct correct completion, and by_control/ per
+     problem and control (controls.py);
      data/analysis/: {pair}.json, the statistics of every data set, domain and of all problems, and the tables that
      compare several pairs, trajectory, paired and ever_reached.
 
@@ -15,7 +16,7 @@ pass@k stays unbiased, intervals stay exact, and what cannot be estimated is nul
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leash import database, tables
-from leash.counting.hit_counts import bases_plan, common_k_plan, create_counts_table, open_tallies, pair_plan
+from leash.counting.hit_counts import (
+    Control,
+    bases_plan,
+    choose_control,
+    common_k_plan,
+    create_counts_table,
+    open_tallies,
+    pair_plan,
+)
 from leash.errors import MissingVerdictsError
 from leash.params.groups import Params
 from leash.statistics.array_types import ObjectArray
@@ -36,7 +45,7 @@ from leash.statistics.counts import ROLES, Counts
 from leash.statistics.guessing import OtherShares, correct_within_family, guessing_p_values, hits_without_evidence
 from leash.statistics.rounding import round_column
 from leash.statistics.sure_support import call_both
-from stages.categorize import cross_pair, ever_reached, group_analysis, guess_floors
+from stages.categorize import controls, cross_pair, ever_reached, group_analysis, guess_floors
 
 SQL_DIR = Path(__file__).parent
 
@@ -57,9 +66,11 @@ def run(params: Params) -> list[str]:
             for pair in params.run.pairs:
                 of_pair = rows.filter(pc.equal(rows["pair"], pair))
                 tables.write(tables.support_path(pair, unit), round_table(of_pair), tables.SUPPORT_SCHEMA)
-        analyses = group_analysis.write_analyses(
-            params, support, group_analysis.compute_majorities(connection, own_k, params.categorize.seed)
-        )
+        majorities = group_analysis.compute_majorities(connection, own_k, params.categorize.seed)
+        working = controls.count_working(connection)
+        by_control = control_support(connection, params, own_k, support)
+        write_control_support(params, by_control)
+        analyses = group_analysis.write_analyses(params, support, majorities, by_control, working)
         at_common_k = problem_support(connection, params, common_k)
         cross_pair.write_cross_pair_tables(params, at_common_k, analyses)
         of_bases = None
@@ -74,6 +85,37 @@ def problem_support(connection: duckdb.DuckDBPyConnection, params: Params, plan:
     """The support table of a plan, one row per problem; its counts stay in the connection as `counts`."""
     create_counts_table(connection, params, plan)
     return add_categories(guess_floors.add_guess_columns(connection), params.categorize.confidence)
+
+
+def control_support(
+    connection: duckdb.DuckDBPyConnection, params: Params, plan: pa.Table, support: pa.Table
+) -> dict[Control, pa.Table]:
+    """The support table of a plan by each control. `support` is that by the run's own reading."""
+    tables_by_control: dict[Control, pa.Table] = {}
+    for control in controls.CONTROLS:
+        if controls.is_run_reading(params, control):
+            tables_by_control[control] = support
+            continue
+        choose_control(connection, control)
+        create_counts_table(connection, params, plan, control=True)
+        # Guessers give answers, not workings.
+        if control in controls.READINGS:
+            counts = guess_floors.add_guess_columns(connection)
+        else:
+            counts = connection.table("counts").to_arrow_table()
+        tables_by_control[control] = add_categories(counts, params.categorize.confidence)
+    choose_control(connection, "chosen")
+    return tables_by_control
+
+
+def write_control_support(params: Params, by_control: Mapping[Control, pa.Table]) -> None:
+    for pair in params.run.pairs:
+        parts = []
+        for control, rows in by_control.items():
+            of_pair = round_table(rows.filter(pc.equal(rows["pair"], pair)))
+            labelled = of_pair.append_column("control", pa.array([control] * of_pair.num_rows, tables.STRING))
+            parts.append(labelled.select(tables.CONTROL_SUPPORT_SCHEMA.names).cast(tables.CONTROL_SUPPORT_SCHEMA))
+        tables.write(tables.support_path(pair, "control"), pa.concat_tables(parts), tables.CONTROL_SUPPORT_SCHEMA)
 
 
 def support_by_unit(connection: duckdb.DuckDBPyConnection, params: Params, unit: str) -> pa.Table:

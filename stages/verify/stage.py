@@ -1,4 +1,4 @@
-"""verify: which answer each completion gives, and whether it is correct.
+"""verify: which answer each completion gives, whether it is correct, and whether its working is.
 
 In:  data/completions/{model}/{dataset}/ and data/problems/{dataset}.parquet.
 Out: data/verdicts/{model}/{dataset}/, one shard for each shard of completions. A shard is made again if its
@@ -11,6 +11,7 @@ from leash import atomic_io, tables
 from leash.errors import MissingCompletionsError
 from leash.grading.graders import registry
 from leash.grading.verification import extract_answers, grading_fingerprint, iterate_shard_verdicts
+from leash.grading.working import add_working
 from leash.params.groups import Params
 from leash.problems import load_problems, problems_hash
 
@@ -37,6 +38,7 @@ def run(params: Params, model: str, dataset: str) -> int:
     answers = extract_answers(params, problems, stale, label)
     fresh = sorted(set(shards) - set(stale))
     fresh_verdicts = [tables.read(verdicts / s.name, tables.VERDICTS_SCHEMA, "leash verify") for s in fresh]
-    for name, table in iterate_shard_verdicts(params, problems, answers, fresh_verdicts, label):
+    graded = iterate_shard_verdicts(params, problems, answers, fresh_verdicts, label)
+    for name, table in add_working(params, problems, stale, graded):
         tables.write(verdicts / name, table, tables.VERDICTS_SCHEMA, note={"made_from": made_from})
     return sum(table.num_rows for table in answers.values())

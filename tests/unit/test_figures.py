@@ -29,7 +29,7 @@ from leash.report.figures import style, support
 from leash.report.metrics import add_pass_at_k_intervals
 from leash.report.perplexity_tables import BY_CATEGORY_SCHEMA
 from leash.statistics.seeds import stream
-from stages.categorize import cross_pair, group_analysis
+from stages.categorize import controls, cross_pair, group_analysis
 from stages.categorize import stage as categorize
 from stages.entropy import stage as entropy
 from stages.mass import stage
@@ -160,10 +160,11 @@ def counted(chosen: params.Params) -> report.Results:
     first = chosen.model_copy(update={"run": chosen.run.model_copy(update={"pairs": [pair]})})
     with hit_counts.open_tallies(chosen, [wanted, level]) as connection, pytest.MonkeyPatch.context() as patched:
         support = categorize.problem_support(connection, chosen, wanted)
-        of_first = group_analysis.write_analyses(first, support, {})
+        working = controls.count_working(connection)
+        of_first = group_analysis.write_analyses(first, support, {}, {}, working)
         for module in (group_analysis, cross_pair):
             patched.setattr(module, "group_masks", lambda rows: {"all": np.ones(rows.num_rows, dtype=bool)})
-        said = {**group_analysis.write_analyses(chosen, support, {}), **of_first}
+        said = {**group_analysis.write_analyses(chosen, support, {}, {}, working), **of_first}
         cross_pair.write_cross_pair_tables(chosen, categorize.problem_support(connection, chosen, level), said)
         top = stage_module.load_top_answers(connection)
     mine = support.filter(pc.equal(support["pair"], pair))

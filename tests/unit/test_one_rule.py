@@ -104,7 +104,7 @@ def reported(support: pa.Table, rows: list[Row], epsilon: float) -> tuple[Row, R
         ),
     )
     chosen = AnalysisSettings(confidence=0.95, resamples=RESAMPLES, seed=0)
-    groups = {"tuned": analyze_groups(support, chosen, ("mine", "tuned"), {})}
+    groups = {"tuned": analyze_groups(support, chosen, ("mine", "tuned"), {}, {})}
     correct_families(params, groups)
     analyses = json.loads(json.dumps(groups))
     results: Any = SimpleNamespace(
@@ -222,7 +222,7 @@ def analyses_of_pairs(by_pair: dict[str, list[Row]]) -> dict[str, dict[str, Any]
     """The groups of several pairs, corrected as `leash categorize` corrects them."""
     chosen = AnalysisSettings(resamples=RESAMPLES)
     groups = {
-        pair: analyze_groups(support_table(rows, 0.0), chosen, ("mine", pair), {}) for pair, rows in by_pair.items()
+        pair: analyze_groups(support_table(rows, 0.0), chosen, ("mine", pair), {}, {}) for pair, rows in by_pair.items()
     }
     params: Any = SimpleNamespace(run=SimpleNamespace(datasets=sorted(KS)))
     correct_families(params, groups)
@@ -259,7 +259,7 @@ def test_data_sets_count_their_part_of_the_tests_of_the_pair() -> None:
     same: list[Row] = [{"dataset": "quiz", "problem_id": f"q{i}", "c_base": 9, "c_rlvr": 9} for i in range(114)]
     rows = [{**row, **dict.fromkeys(("n_base", "n_rlvr"), KS[row["dataset"]])} for row in [*changed, *same]]
     support = support_table(rows, 0.0)
-    groups = analyze_groups(support, AnalysisSettings(resamples=20), ("mine", "tuned"), {})
+    groups = analyze_groups(support, AnalysisSettings(resamples=20), ("mine", "tuned"), {}, {})
     by_dataset = {row["dataset"]: row for row in compute_metrics(support).to_pylist() if row["reading"] == "chosen"}
     tested = [row["tested_category"] for row in support.to_pylist() if row["dataset"] == "exam"]
     q_values = [row["q_value"] for row in support.to_pylist()]

@@ -260,19 +260,19 @@ def test_a_batch_grader_gets_each_distinct_answer_in_this_process(
     assert run(project, "base", "chain") == 6
     assert [v["correct"] for v in read_verdicts()] == [True, False] * 3
     assert [(request.problem_id, request.answer) for request in received] == [(name, "1"), (name, "2")]
-    assert build_checker(load_problems("chain"), project.verify)(name, r"\boxed{1}")
+    assert build_checker(load_problems("chain"), project.verify)(name, r"\boxed{1}", "stop")
 
 
 def test_the_hit_checker_survives_a_crash_and_grades_each_answer_once(project: Params) -> None:
     Path("checked.py").write_text(LOGGING_GRADER.replace("raise ValueError", "__import__('os')._exit(1)"))
     name = fetch_problems(project, "checked:score")[0]
     check = build_checker(load_problems("chain"), project.verify)
-    assert check(name, r"\boxed{1}")
-    assert check(name, r"so \boxed{1}")
-    assert not check(name, r"\boxed{2}")
-    assert not check(name, "no answer")
-    assert not check(name, r"\boxed{bad}")
-    assert check(name, r"\boxed{ 1 }")
+    assert check(name, r"\boxed{1}", "stop")
+    assert check(name, r"so \boxed{1}", "stop")
+    assert not check(name, r"\boxed{2}", "stop")
+    assert not check(name, "no answer", "stop")
+    assert not check(name, r"\boxed{bad}", "stop")
+    assert check(name, r"\boxed{ 1 }", "stop")
     assert [line.rpartition(" ")[2] for line in Path("graded").read_text().splitlines()] == ["1", "2", "bad"]
 
 

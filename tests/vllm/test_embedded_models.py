@@ -150,7 +150,9 @@ def test_the_stage_samples_with_vllm_and_stops_early(
     drawn = sample.run(adaptive, weights.name, "make")
     check = build_checker(problems.load_problems("make"), full.verify)
     on_disk = Ledger(Path("data/completions") / weights.name / "make").have()
-    hits = Counter(r["problem_id"] for r in _rows("make", weights.name) if check(r["problem_id"], r["text"]))
+    hits = Counter(
+        r["problem_id"] for r in _rows("make", weights.name) if check(r["problem_id"], r["text"], r["finish"])
+    )
     for problem, samples in on_disk.items():
         assert samples.tolist() == list(range(len(samples)))
         assert len(samples) == 48 or hits[problem] >= 1

@@ -1,0 +1,1 @@
+"""Whether the visible working of a completion is right."""
