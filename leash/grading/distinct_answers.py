@@ -9,7 +9,6 @@ answer and little else.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +21,8 @@ from leash.grading.graders.types import Grade, no_answer_grade
 DICTIONARY_TYPE = pa.dictionary(pa.int32(), pa.large_string())
 ANSWER_KEY_COLUMNS = ("problem_id", "answer")
 GRADE_STATUSES = ("ok", "timeout", "error")
+NO_ANSWER_STATUSES = ("no_answer", "truncated", "error")
+GRADE_SCHEMA = pa.schema([tables.VERDICTS_SCHEMA.field(name) for name in Grade.__annotations__])
 NO_VALUE = -1  # no answer, no grade yet, or neither correct nor wrong
 
 
@@ -77,23 +78,35 @@ class DistinctAnswers:
         }
 
     def verdicts(self, shard: pa.Table, begin: int, reading: str) -> pa.Table:
-        """The verdicts of a shard whose first row is row `begin` of all rows. Of the working nothing is known yet."""
-        numbers = self.numbers[begin : begin + shard.num_rows]
-        rows = [
-            {**row, **self._verdict(number, row["answer"], row["status"], reading)}
-            for row, number in zip(shard.to_pylist(), numbers, strict=True)
-        ]
-        return tables.table_from_rows(rows, tables.VERDICTS_SCHEMA)
+        """The verdicts of a shard whose first row is row `begin` of all rows. Of the working nothing is known yet.
 
-    def _verdict(self, number: int, answer: str | None, status: str | None, reading: str) -> dict[str, Any]:
-        """The verdict on one completion. `status` says why strict reading finds no answer; None: it finds this one."""
-        lenient = self.grade(number) if number != NO_VALUE else grade_from_status(status or "error")
-        if status is None or answer is None:
-            return {**lenient, "correct_strict": lenient["correct"], "correct_lenient": lenient["correct"]}
-        strict = grade_from_status(status)
-        chosen = {**lenient} if reading == "lenient" else {**strict, "answer": None}
-        both = {"correct_strict": strict["correct"], "correct_lenient": lenient["correct"]}
-        return {**chosen, **both, "candidate": answer, "candidate_class": lenient["answer_class"]}
+        `shard` has the columns of verification.EXTRACTED_SCHEMA. Its status says why strict reading finds no answer, so
+        an answer with a status is a candidate, which lenient reading alone finds."""
+        numbers = self.numbers[begin : begin + shard.num_rows]
+        answered, found = numbers != NO_VALUE, shard["status"].is_null().to_numpy()
+        used, place = np.unique(numbers[answered], return_inverse=True)
+        # The grades of these answers, and below them those of completions without one.
+        grades = pa.Table.from_pylist(
+            [dict(self.grade(number)) for number in used.tolist()] + [*map(grade_from_status, NO_ANSWER_STATUSES)],
+            schema=GRADE_SCHEMA,
+        )
+        without = len(used) + pc.index_in(shard["status"], pa.array(NO_ANSWER_STATUSES)).fill_null(0).to_numpy()
+        lenient = without.copy()
+        lenient[answered] = place
+        strict = np.where(found, lenient, without)
+        candidates = pa.array(answered & ~found)
+        answer, nothing = shard["answer"].cast(pa.string()), pa.scalar(None, pa.string())
+        chosen = grades.take(pa.array(lenient if reading == "lenient" else strict))
+        columns = {name: chosen[name] for name in GRADE_SCHEMA.names}
+        columns |= {"problem_id": shard["problem_id"], "sample": shard["sample"]}
+        columns["answer"] = answer if reading == "lenient" else pc.if_else(candidates, nothing, answer)
+        columns["correct_strict"] = grades["correct"].take(pa.array(strict))
+        columns["correct_lenient"] = grades["correct"].take(pa.array(lenient))
+        columns["candidate"] = pc.if_else(candidates, answer, nothing)
+        columns["candidate_class"] = pc.if_else(candidates, grades["answer_class"].take(pa.array(lenient)), nothing)
+        columns |= {name: pa.nulls(shard.num_rows) for name in ("sound", "process", "flaw")}
+        names = tables.VERDICTS_SCHEMA.names
+        return pa.table({name: columns[name] for name in names}).cast(tables.VERDICTS_SCHEMA)
 
 
 def grade_from_status(status: str) -> Grade:

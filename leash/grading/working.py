@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from leash import tables
 from leash.grading.process.checkers import Working, check_working
@@ -45,26 +45,42 @@ def add_working(
 
 
 def check_shard(problems: Mapping[str, Problem], unit: Unit) -> pa.Table:
+    """The verdicts of a shard with the columns on the working."""
     _, content, verdicts = unit
-    rows = verdicts.to_pylist()
-    checked = {(row["problem_id"], row["sample"]): row for row in rows if row["correct_lenient"]}
-    if checked:
-        if isinstance(content, Path):
-            content = tables.open_table(content, tables.COMPLETIONS_SCHEMA, "leash sample").read(TEXT_COLUMNS)
-        known: dict[tuple[str, str], Working] = {}  # samples of a problem repeat
-        for problem_id, sample, text in zip(*(content[name].to_pylist() for name in TEXT_COLUMNS), strict=True):
-            row = checked.get((problem_id, sample))
-            if row is None:
-                continue
-            if (problem_id, text) not in known:
-                known[problem_id, text] = _check(problems[problem_id], text, row)
-            process, flaw = known[problem_id, text]
-            row |= {"sound": SOUND_BY_PROCESS.get(process), "process": process, "flaw": flaw}
-    return tables.table_from_rows(rows, tables.VERDICTS_SCHEMA)
+    correct = verdicts["correct_lenient"].fill_null(False)
+    if not pc.any(correct).as_py():
+        return verdicts
+    if isinstance(content, Path):
+        content = tables.open_table(content, tables.COMPLETIONS_SCHEMA, "leash sample").read(TEXT_COLUMNS)
+    keys = ("problem_id", "sample")
+    # The verdicts are in the order of the completions, but completions of unknown problems have none.
+    texts = content.filter(pc.is_in(content["problem_id"], pa.array(list(problems)))).filter(correct)
+    rows = verdicts.select([*keys, "answer", "candidate"]).filter(correct)
+    if any(texts[name].cast(rows[name].type) != rows[name] for name in keys):
+        raise ValueError("the completions of a shard are not those of its verdicts")
+    known: dict[tuple[str, str], Working] = {}  # samples of a problem repeat
+    found = []
+    for row, text in zip(rows.to_pylist(), texts["text"].to_pylist(), strict=True):
+        key = row["problem_id"], text
+        if key not in known:
+            answer = row["answer"] if row["candidate"] is None else row["candidate"]
+            known[key] = _check(problems[row["problem_id"]], text, answer)
+        found.append(known[key])
+    places = pc.if_else(correct, pc.subtract(pc.cumulative_sum(correct.cast(pa.int64())), 1), None)
+    columns = {
+        "sound": [SOUND_BY_PROCESS.get(working.process) for working in found],
+        "process": [working.process for working in found],
+        "flaw": [working.flaw for working in found],
+    }
+    for name, values in columns.items():
+        field = verdicts.schema.field(name)
+        column = pa.array(values, field.type).take(places.combine_chunks())
+        verdicts = verdicts.set_column(verdicts.schema.get_field_index(name), field, column)
+    return verdicts
 
 
-def _check(problem: Problem, text: str, row: Mapping[str, Any]) -> Working:
+def _check(problem: Problem, text: str, answer: str | None) -> Working:
     try:
-        return check_working(problem, text, row["answer"] if row["candidate"] is None else row["candidate"])
+        return check_working(problem, text, answer)
     except Exception:  # the fault is the checker's: nothing is known of the working
         return Working("unchecked", None)
