@@ -34,14 +34,24 @@ def add_working(
     path_of = {shard.name: shard for shard in shards}
     remote = params.run.on == "ray"  # as in extract_answers: workers on other machines get the content
 
+    failure: BaseException | None = None
+
     def units() -> Iterator[Unit]:
-        for name, table in verdicts:
-            shard = path_of[name]
-            content = tables.read(shard, tables.COMPLETIONS_SCHEMA, "leash sample") if remote else shard.resolve()
-            yield name, content, table
+        nonlocal failure
+        try:
+            for name, table in verdicts:
+                shard = path_of[name]
+                content = tables.read(shard, tables.COMPLETIONS_SCHEMA, "leash sample") if remote else shard.resolve()
+                yield name, content, table
+        except GeneratorExit:
+            raise
+        except BaseException as error:  # the shards that are graded by now are still checked, so that they are kept
+            failure = error
 
     for (name, _, _), table in run_units(units(), partial(dict, problems), check_shard, plan_workers(params)):
         yield name, table
+    if failure is not None:
+        raise failure
 
 
 def check_shard(problems: Mapping[str, Problem], unit: Unit) -> pa.Table:

@@ -201,7 +201,8 @@ def test_each_distinct_answer_of_a_problem_is_graded_once(project: Params) -> No
     assert [v["correct"] for v in read_verdicts("b")] == [True, False] * 50
     assert read_verdicts("d") == [
         {"problem_id": second, "sample": 50, "answer": None, "answer_class": None}
-        | {"correct": False, "score": 0.0, "status": "truncated"}
+        | {"correct": False, "score": 0.0, "status": "truncated", "correct_strict": False, "correct_lenient": False}
+        | dict.fromkeys(("candidate", "candidate_class", "sound", "process", "flaw"))
     ]
     write_completions(first, [r"\boxed{3}", r"\boxed{bad}", r"\boxed{4}"], "e", begin=300)
     assert run(project, "base", "chain") == 3

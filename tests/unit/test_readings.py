@@ -1,0 +1,192 @@
+"""Both readings of every completion and the check of its working, in the verify stage, `leash grade` and sampling."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leash import grade_jsonl, tables
+from leash.grading.grade_answers import build_checker
+from leash.grading.reading import Reading, read_answer
+from leash.grading.working import check_shard
+from leash.params.groups import Params
+from leash.problems import Problem, load_problems
+from stages.verify.stage import run
+from tests.unit.test_verify import completions_table, fetch_problems, read_verdicts, write_completions
+
+READING_COLUMNS = ("answer", "correct", "status", "correct_strict", "correct_lenient", "candidate")
+
+
+def with_reading(params: Params, reading: str) -> Params:
+    return params.model_copy(update={"verify": params.verify.model_copy(update={"reading": reading})})
+
+
+def test_a_candidate_is_an_answer_to_lenient_reading_alone() -> None:
+    boxed = read_answer(r"so \boxed{5}", "math", "stop")
+    assert (boxed.strict, boxed.chosen("strict"), boxed.chosen("lenient")) == ("5", "5", "5")
+    stated = read_answer("So he pays 5 dollars.", "math", "stop")
+    assert stated.is_candidate
+    assert (stated.strict, stated.chosen("strict")) == (None, None)
+    assert stated.chosen("lenient") == stated.answer is not None
+    assert read_answer("Nothing here.", "math", "stop") == Reading(None)
+
+
+def test_a_text_that_was_cut_off_has_no_candidate() -> None:
+    assert read_answer("So he pays 5 dollars", "math", "length") == Reading(None)
+    assert read_answer(r"\boxed{5} and", "math", "length").strict == "5"
+
+
+@pytest.mark.parametrize("reading", ["strict", "lenient"])
+def test_both_readings_are_stored_whichever_is_chosen(project: Params, reading: str) -> None:
+    name = fetch_problems(project)[0]
+    gold = load_problems("chain")[name]["gold"][0]
+    texts = [f"\\boxed{{ {gold} }}", f"the result is {gold}", "the result is 999", "nothing"]
+    write_completions(name, texts)
+    write_completions(name, [f"the result is {gold}"], "b", begin=4, finish="length")
+    run(with_reading(project, reading), "base", "chain")
+    rows = [tuple(row[column] for column in READING_COLUMNS) for row in read_verdicts()]
+    lenient = reading == "lenient"
+    assert rows == [
+        (gold, True, "ok", True, True, None),
+        (gold, True, "ok", False, True, gold) if lenient else (None, False, "no_answer", False, True, gold),
+        ("999", False, "ok", False, False, "999") if lenient else (None, False, "no_answer", False, False, "999"),
+        (None, False, "no_answer", False, False, None),
+    ]
+    assert [tuple(row[column] for column in READING_COLUMNS) for row in read_verdicts("b")] == [
+        (None, False, "truncated", False, False, None)
+    ]
+
+
+def test_another_reading_makes_the_verdicts_again_and_changes_the_chosen_columns_alone(project: Params) -> None:
+    name = fetch_problems(project)[0]
+    write_completions(name, [r"\boxed{1}", "it is 2", "-"])
+    assert run(project, "base", "chain") == 3
+    strict = read_verdicts()
+    assert run(with_reading(project, "lenient"), "base", "chain") == 3
+    lenient = read_verdicts()
+    same = ("correct_strict", "correct_lenient", "candidate", "candidate_class", "sound", "process")
+    assert [[row[c] for c in same] for row in strict] == [[row[c] for c in same] for row in lenient]
+    assert [row["answer"] for row in strict] == ["1", None, None]
+    assert [row["answer"] for row in lenient] == ["1", "2", None]
+
+
+def test_new_completions_are_read_both_ways_beside_old_ones(project: Params) -> None:
+    """Old shards give their grades to new ones. The score of an old candidate is not stored: it is graded again."""
+    name = fetch_problems(project)[0]
+    gold = load_problems("chain")[name]["gold"][0]
+    write_completions(name, [f"it is {gold}", f"\\boxed{{ {gold} }}"])
+    assert run(project, "base", "chain") == 2
+    write_completions(name, [f"so {gold}", f"\\boxed{{{gold}}}"], "b", begin=2)
+    assert run(project, "base", "chain") == 2
+    assert [(row["correct_strict"], row["correct_lenient"]) for row in read_verdicts("b")] == [
+        (False, True),
+        (True, True),
+    ]
+
+
+def test_only_right_answers_have_a_working_to_check(project: Params) -> None:
+    name = next(n for n, problem in load_chain(project).items() if problem["question"].count(" ") > 4)
+    steps, gold = solve(load_problems("chain")[name]["question"])
+    worked, wrong = " , ".join(steps), steps[0].replace("= ", "= 1")
+    texts = [
+        f"{worked} , \\boxed{{ {gold} }}",
+        f"{wrong} , {' , '.join(steps[1:])} , \\boxed{{ {gold} }}",
+        f"\\boxed{{ {gold} }}",
+        f"{worked} , \\boxed{{ 999 }}",
+        "nothing",
+    ]
+    write_completions(name, texts)
+    run(project, "base", "chain")
+    rows = read_verdicts()
+    assert [(row["process"], row["sound"]) for row in rows] == [
+        ("sound", True),
+        ("unsound", False),
+        ("direct", None),
+        (None, None),
+        (None, None),
+    ]
+    assert "= 1" in rows[1]["flaw"]
+    assert [row["flaw"] for row in rows if row["process"] != "unsound"] == [None] * 4
+
+
+def load_chain(project: Params) -> dict[str, Problem]:
+    fetch_problems(project)
+    return dict(load_problems("chain"))
+
+
+def solve(question: str) -> tuple[list[str], str]:
+    """The steps of `compute 12 + 5 - 3 :` and its result."""
+    first, *rest = question.split()[1:-1]
+    value, steps = int(first), []
+    for operator, number in zip(rest[::2], rest[1::2], strict=True):
+        result = value + int(number) if operator == "+" else value - int(number)
+        steps.append(f"{value} {operator} {number} = {result}")
+        value = result
+    return steps, str(value)
+
+
+def test_a_shard_whose_completions_are_others_is_refused(project: Params) -> None:
+    problems = load_chain(project)
+    name, other = list(problems)[:2]
+    write_completions(name, [r"\boxed{1}"])
+    run(project, "base", "chain")
+    path = tables.verdicts_folder("base", "chain") / "a.parquet"
+    verdicts = tables.read(path, tables.VERDICTS_SCHEMA, "")
+    right = verdicts.set_column(verdicts.schema.get_field_index("correct_lenient"), "correct_lenient", [[True]])
+    with pytest.raises(ValueError, match="not those"):
+        check_shard(problems, ("a.parquet", completions_table(other, [r"\boxed{1}"]), right))
+
+
+def test_a_checker_that_fails_leaves_the_working_unchecked(project: Params, monkeypatch: pytest.MonkeyPatch) -> None:
+    problems = load_chain(project)
+    name = next(iter(problems))
+    gold = problems[name]["gold"][0]
+    write_completions(name, [f"\\boxed{{ {gold} }}"])
+    run(project, "base", "chain")
+    verdicts = tables.read(tables.verdicts_folder("base", "chain") / "a.parquet", tables.VERDICTS_SCHEMA, "")
+
+    def fail(*_: Any) -> Any:
+        raise RecursionError
+
+    monkeypatch.setattr("leash.grading.working.check_working", fail)
+    checked = check_shard(problems, ("a.parquet", completions_table(name, [f"\\boxed{{ {gold} }}"]), verdicts))
+    assert checked.select(["process", "sound", "flaw"]).to_pylist() == [
+        {"process": "unchecked", "sound": None, "flaw": None}
+    ]
+
+
+def test_grade_shows_both_readings_and_follows_the_chosen_one(tmp_path: Path) -> None:
+    lines = [
+        {"gold": "5", "text": r"\boxed{5}"},
+        {"gold": "5", "text": "He pays 5 dollars."},
+        {"gold": "5", "text": "?"},
+    ]
+    lines.append({"gold": "5", "text": "He pays 5 dollars", "finish": "length"})
+    file = tmp_path / "lines.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    graded = {}
+    for reading in ("strict", "lenient"):
+        with io.FileIO(str(file)) as source:
+            rows = grade_jsonl.grade_lines(source, "math", reading=reading, timeout=5, memory=4096)
+            graded[reading] = [json.loads(row) for row in rows]
+    both = [(True, True), (False, True), (False, False), (False, False)]
+    for rows in graded.values():
+        assert [(row["correct_strict"], row["correct_lenient"]) for row in rows] == both
+    assert [row["correct"] for row in graded["strict"]] == [True, False, False, False]
+    assert [row["correct"] for row in graded["lenient"]] == [True, True, False, False]
+    assert [row["status"] for row in graded["strict"]] == ["ok", "no_answer", "no_answer", "truncated"]
+    assert [row["answer"] is None for row in graded["lenient"]] == [False, False, True, True]
+
+
+def test_sampling_stops_by_the_chosen_reading(project: Params) -> None:
+    problems = load_chain(project)
+    name, gold = next((name, problem["gold"][0]) for name, problem in problems.items())
+    for reading, hit in (("strict", False), ("lenient", True)):
+        check = build_checker(problems, with_reading(project, reading).verify)
+        assert check(name, f"the result is {gold}", "stop") is hit
+        assert check(name, f"\\boxed{{ {gold} }}", "stop")
+        assert not check(name, f"the result is {gold}", "length")
