@@ -3,6 +3,7 @@ all stages, one after the other, in this process."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,16 @@ def _keys(names: list[str], hits: Any) -> dict[str, pa.Array]:
     }
 
 
+def verdict_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
+    """Verdicts on which both readings agree, and whose working is not checkable, unless a row says otherwise."""
+    filled = [
+        {**dict.fromkeys(("correct_strict", "correct_lenient"), row["correct"]), **row}
+        | ({"process": "unchecked"} if row["correct"] and "process" not in row else {})
+        for row in rows
+    ]
+    return tables.table_from_rows(filled, tables.VERDICTS_SCHEMA)
+
+
 def _verdicts(model: str, dataset: str, names: list[str], hits: Any) -> None:
     right = hits.ravel()
     answer = pa.array(np.where(right, "7", "8"))
@@ -86,7 +97,11 @@ def _verdicts(model: str, dataset: str, names: list[str], hits: Any) -> None:
         "score": pa.array(right.astype(float)),
         "status": pa.array(["ok"]).take(pa.array(np.zeros(right.size, dtype=np.int64))),
     }
-    content = pa.table(columns).cast(tables.VERDICTS_SCHEMA)
+    columns |= dict.fromkeys(("correct_strict", "correct_lenient"), columns["correct"])
+    size = len(right)
+    columns |= {field.name: pa.nulls(size, field.type) for field in tables.VERDICTS_SCHEMA if field.name not in columns}
+    columns["process"] = pa.array(["unchecked"] * size, mask=~right)
+    content = pa.table({name: columns[name] for name in tables.VERDICTS_SCHEMA.names}).cast(tables.VERDICTS_SCHEMA)
     tables.write(tables.verdicts_folder(model, dataset) / "a.parquet", content, tables.VERDICTS_SCHEMA)
 
 

@@ -241,6 +241,7 @@ def verdicts(drawn: np.random.Generator, problem: str, number: int, k: int) -> p
     wrong = drawn.choice(wide, size=k, p=shares / shares.sum()) + 1 + number % 100
     spelled = pa.array([str(i * 7 - 300) for i in range(wide + 101)])
     answers = spelled.take(pa.array(np.where(right, 0, wrong)))
+    nothing = pa.nulls(k, pa.string())
     return pa.table(
         {
             "problem_id": pa.array([problem]).take(pa.array(np.zeros(k, dtype=np.int32))),
@@ -250,6 +251,13 @@ def verdicts(drawn: np.random.Generator, problem: str, number: int, k: int) -> p
             "correct": right,
             "score": right.astype(float),
             "status": pa.array(["ok"]).take(pa.array(np.zeros(k, dtype=np.int32))),
+            "correct_strict": right,
+            "correct_lenient": right,
+            "candidate": nothing,
+            "candidate_class": nothing,
+            "sound": pa.array(right, mask=~right),
+            "process": pa.array(["sound"] * k, mask=~right),
+            "flaw": nothing,
         },
         schema=tables.VERDICTS_SCHEMA,
     )

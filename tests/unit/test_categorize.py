@@ -22,6 +22,7 @@ from leash.statistics.guessing import OtherShares, correct_within_family, guessi
 from leash.statistics.seeds import stream
 from stages.categorize import stage
 from tests.conftest import ROOT, small, write_params, yaml
+from tests.made import verdict_table
 from tests.unit.test_support import overall
 
 # From verdicts. A string is the samples of a problem in order, each by its answer: a capital is right, a small letter
@@ -43,7 +44,7 @@ def given(samples: Samples, dataset: str = "make") -> None:
     )
     for model, problems in samples.items():
         rows = [verdict(name, i, what) for name, text in problems.items() for i, what in enumerate(text)]
-        content = tables.table_from_rows(rows, tables.VERDICTS_SCHEMA)
+        content = verdict_table(rows)
         tables.write(tables.verdicts_folder(model, dataset) / "a.parquet", content, tables.VERDICTS_SCHEMA)
 
 
@@ -116,7 +117,7 @@ def same_class(model: str, spelled: dict[str, str]) -> None:
     place = tables.verdicts_folder(model, "make") / "a.parquet"
     rows = tables.read(place, tables.VERDICTS_SCHEMA, "").to_pylist()
     same = [{**row, "answer_class": spelled.get(row["answer_class"], row["answer_class"])} for row in rows]
-    tables.write(place, tables.table_from_rows(same, tables.VERDICTS_SCHEMA), tables.VERDICTS_SCHEMA)
+    tables.write(place, verdict_table(same), tables.VERDICTS_SCHEMA)
 
 
 def test_the_guess_floor_is_the_chance_of_a_wrong_answer_to_another_problem(project: Params) -> None:
@@ -345,9 +346,7 @@ def test_one_wrong_file_among_many_is_named(project: Params) -> None:
     rows = [verdict("p", i, "A") for i in range(8)]
     folder = tables.verdicts_folder("base", "make")
     for i in range(database.MAX_FILES_OPENED_SINGLY + 1):
-        tables.write(
-            folder / f"{i:03d}.parquet", tables.table_from_rows(rows, tables.VERDICTS_SCHEMA), tables.VERDICTS_SCHEMA
-        )
+        tables.write(folder / f"{i:03d}.parquet", verdict_table(rows), tables.VERDICTS_SCHEMA)
     params = write_params(Path(), small(**MAKE))
     database.open_database(params)
     other = pa.schema([*(f for f in tables.VERDICTS_SCHEMA if f.name != "score"), pa.field("score", pa.float32())])

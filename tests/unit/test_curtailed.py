@@ -23,6 +23,7 @@ from leash.params.groups import Params
 from leash.statistics.support import detectable_mass
 from tests import made
 from tests.conftest import small, write_params
+from tests.made import verdict_table
 
 Outcomes = Sequence[bool | None]
 SHARES = (0.0, 0.03, 0.2, 0.5, 0.77, 1.0)
@@ -54,7 +55,7 @@ def given(base: Sequence[Outcomes], rlvr: Sequence[Outcomes]) -> None:
     for model, outcomes in (("base", base), ("rlvr", rlvr)):
         runs = zip(ids, outcomes, strict=True)
         rows = [verdict(name, i, correct) for name, run in runs for i, correct in enumerate(run)]
-        verdicts = tables.table_from_rows(rows, tables.VERDICTS_SCHEMA)
+        verdicts = verdict_table(rows)
         tables.write(tables.verdicts_folder(model, "chain") / "a.parquet", verdicts, tables.VERDICTS_SCHEMA)
 
 
@@ -146,7 +147,7 @@ def test_how_sampling_ended(
     meaning = {"1": True, ".": False, "?": None}
     rows = [verdict(problem(0), i, meaning[mark]) for i, mark in enumerate(run) if mark != "_"]
     folder = tables.verdicts_folder("base", "chain")
-    tables.write(folder / "a.parquet", tables.table_from_rows(rows, tables.VERDICTS_SCHEMA), tables.VERDICTS_SCHEMA)
+    tables.write(folder / "a.parquet", verdict_table(rows), tables.VERDICTS_SCHEMA)
     (row,) = made.compute_support(adaptive(chain, k=6, stop_after=h, floor=floor)).to_pylist()
     assert (row["ended_base"], row["n_base"], row["c_base"]) == (ended, n, c)
     assert (row["category"] is None) == (ended is None or n == 0)

@@ -36,6 +36,7 @@ from stages.mass import stage
 from stages.perplexity import stage as perplexity
 from stages.report import stage as stage_module
 from tests.conftest import ROOT, small, write_params
+from tests.made import verdict_table
 from tests.unit.test_report import FIGURES, IMPORTED, sampled
 
 DATASETS = (
@@ -198,7 +199,7 @@ def verdicts(model: str, dataset: str, number: int, problems: int, k: int) -> No
             graded = {"answer": answer, "answer_class": answer and f"{answer} {right}", "correct": right}
             rows.append({"problem_id": f"{dataset}-{i:04d}", "sample": sample, **graded, "score": 0.0, "status": "ok"})
     place = tables.verdicts_folder(model, dataset) / "a.parquet"
-    tables.write(place, tables.table_from_rows(rows, tables.VERDICTS_SCHEMA), tables.VERDICTS_SCHEMA)
+    tables.write(place, verdict_table(rows), tables.VERDICTS_SCHEMA)
 
 
 def perplexities() -> pa.Table:

@@ -22,6 +22,7 @@ from stages.report import stage as report
 from stages.sample import stage as sample
 from stages.verify import stage as verify
 from tests.conftest import ROOT, small, write_params
+from tests.made import verdict_table
 
 K = 512
 # Level of the tests against sampled frequencies. Seeds are fixed, so a pass is stable.
@@ -89,7 +90,7 @@ def write_completions(texts: Mapping[str, list[str] | dict[str, list[str]]]) -> 
         place = tables.completions_folder(model, "chain") / "a.parquet"
         tables.write(place, tables.table_from_rows(rows, tables.COMPLETIONS_SCHEMA), tables.COMPLETIONS_SCHEMA)
         place = tables.verdicts_folder(model, "chain") / "a.parquet"
-        tables.write(place, tables.table_from_rows(verdicts, tables.VERDICTS_SCHEMA), tables.VERDICTS_SCHEMA)
+        tables.write(place, verdict_table(verdicts), tables.VERDICTS_SCHEMA)
 
 
 @pytest.fixture(scope="module")

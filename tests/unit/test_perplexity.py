@@ -29,6 +29,7 @@ from stages.fetch import stage
 from stages.perplexity import stage as stage_module
 from stages.train.model import save_model
 from tests.conftest import ROOT, small, write_params
+from tests.made import verdict_table
 
 TEXT = "First, halve it. Then add three! Is that all? It is."
 
@@ -253,7 +254,7 @@ def write_samples(params: Params) -> None:
         place = tables.completions_folder(model, "chain") / "a.parquet"
         tables.write(place, tables.table_from_rows(completions, tables.COMPLETIONS_SCHEMA), tables.COMPLETIONS_SCHEMA)
         place = tables.verdicts_folder(model, "chain") / "a.parquet"
-        tables.write(place, tables.table_from_rows(verdicts, tables.VERDICTS_SCHEMA), tables.VERDICTS_SCHEMA)
+        tables.write(place, verdict_table(verdicts), tables.VERDICTS_SCHEMA)
 
 
 def direct(model: str, question: str, text: str, end: bool = True) -> tuple[float, int]:

@@ -171,8 +171,8 @@ def test_grade_shows_both_readings_and_follows_the_chosen_one(tmp_path: Path) ->
     graded = {}
     for reading in ("strict", "lenient"):
         with io.FileIO(str(file)) as source:
-            rows = grade_jsonl.grade_lines(source, "math", reading=reading, timeout=5, memory=4096)
-            graded[reading] = [json.loads(row) for row in rows]
+            lines_out = grade_jsonl.grade_lines(source, "math", reading=reading, timeout=5, memory=4096)
+            graded[reading] = [json.loads(line) for line in lines_out]
     both = [(True, True), (False, True), (False, False), (False, False)]
     for rows in graded.values():
         assert [(row["correct_strict"], row["correct_lenient"]) for row in rows] == both

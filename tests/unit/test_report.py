@@ -28,6 +28,7 @@ from stages.mass import stage as mass
 from stages.perplexity import stage as perplexity
 from stages.report import stage as report
 from tests.conftest import ROOT, small, write_params
+from tests.made import verdict_table
 
 FIGURES = (
     *("pass_at_k", "support_map", "mass_map", "categories", "pass_at_k_examples", "categories_by_k"),
@@ -62,7 +63,7 @@ def write(params: Params, model: str, dataset: str, drawn: Sequence[dict[str, An
         for row in drawn
     ]
     place = tables.verdicts_folder(model, dataset) / "a.parquet"
-    tables.write(place, tables.table_from_rows(verdicts, tables.VERDICTS_SCHEMA), tables.VERDICTS_SCHEMA)
+    tables.write(place, verdict_table(verdicts), tables.VERDICTS_SCHEMA)
 
 
 def reported(params: Params) -> tuple[dict[str, Any], list[str]]:

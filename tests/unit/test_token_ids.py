@@ -30,6 +30,7 @@ from stages.categorize import stage as categorize
 from stages.entropy import stage as entropy
 from stages.mass import stage as mass
 from tests.conftest import ROOT, small, write_params
+from tests.made import verdict_table
 
 END, UNKNOWN = 2, 3
 PROMPT = Prompt("compute 3 + 4 :")
@@ -155,7 +156,7 @@ def write_run(rows: Mapping[str, Sequence[dict[str, Any]]], schema: pa.Schema = 
         folder = tables.completions_folder(model, "chain")
         tables.write(folder / "a.parquet", tables.table_from_rows(completions, schema), schema)
         place = tables.verdicts_folder(model, "chain") / "a.parquet"
-        tables.write(place, tables.table_from_rows(verdicts, tables.VERDICTS_SCHEMA), tables.VERDICTS_SCHEMA)
+        tables.write(place, verdict_table(verdicts), tables.VERDICTS_SCHEMA)
 
 
 def parameters(**models: dict[str, Any]) -> Params:

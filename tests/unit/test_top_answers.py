@@ -7,6 +7,7 @@ from typing import Any
 from leash import database, tables
 from leash.params.groups import Params
 from stages.report import stage
+from tests.made import verdict_table
 
 
 def top(params: Params, given: dict[str, list[dict[str, Any]]]) -> dict[tuple[str, int], tuple[Any, Any, int]]:
@@ -15,7 +16,7 @@ def top(params: Params, given: dict[str, list[dict[str, Any]]]) -> dict[tuple[st
         plain = {"problem_id": "one", "answer_class": None, "correct": False, "score": 0.0, "status": "ok"}
         rows = [{**plain, "sample": i, **verdict} for i, verdict in enumerate(verdicts)]
         place = tables.verdicts_folder(model, "chain") / "a.parquet"
-        tables.write(place, tables.table_from_rows(rows, tables.VERDICTS_SCHEMA), tables.VERDICTS_SCHEMA)
+        tables.write(place, verdict_table(rows), tables.VERDICTS_SCHEMA)
     found = stage.load_top_answers(database.open_database(params, only=["verdicts"])).to_pylist()
     assert {(row["dataset"], row["problem_id"]) for row in found} == {("chain", "one")}
     return {(row["model"], row["rank"]): (row["answer"], row["correct"], row["count"]) for row in found}
