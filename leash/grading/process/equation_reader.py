@@ -20,6 +20,7 @@ MAX_SIDE_TOKENS = 60
 MAX_NUMBER_CHARS = 24
 MAX_LINKS = 300  # in one text; real ones have up to about a hundred
 MAX_UNIT_WORDS = 3
+MAX_BLANK_LINES = 1  # between the two sides of an equation
 
 
 class Token(NamedTuple):
@@ -27,6 +28,7 @@ class Token(NamedTuple):
     begin: int
     end: int
     value: str = ""  # as the expression parser spells it; of a word, the word itself
+    delimited: bool = False  # whether a sign such as $ that begins or ends a formula is before it
 
 
 class Side(NamedTuple):
@@ -36,6 +38,7 @@ class Side(NamedTuple):
     units: frozenset[str]
     doubtful: bool  # another reading is possible, so that only a true equation counts
     bullet: bool = False  # its first sign may be a bullet of a list
+    labelled: bool = False  # a word is before it, as in "Day 3 = …"
 
 
 class Link(NamedTuple):
@@ -49,7 +52,8 @@ _LEXER = re.compile(
     rf"""
       (?P<num>\d{{1,3}}(?:(?:,|\{{,\}}|,?\\!|,?\\,)\d{{3}})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|(?<![\d.])\.\d+)
     | (?P<newline>\n|\\\\(?:\[\d+\w+\])?|\$\$|\\\[|\\\]|\\(?:begin|end)\s*\{{[^{{}}\n]{{0,20}}\}}|\\hline|\\newline)
-    | (?P<skip>[ \t\r\u00a0\u2009\u202f\u200b]+|\\[,;:!\ ()]|&|~|\\(?:displaystyle|limits|left\.|right\.)|\\?\$|[€£¥])
+    | (?P<delimiter>\$|\\[()])
+    | (?P<skip>[ \t\r\u00a0\u2009\u202f\u200b]+|\\[,;:!\ ]|&|~|\\(?:displaystyle|limits|left\.|right\.)|\\\$|[€£¥])
     | (?P<stop>={{3,}}|<<|>>|!=|/=|<=|>=|=>|:=|[≠≤≥<>⇒→⟹⟶∴✓✔✅❌✗✘•"“”`#?;]
         |\\(?:neq?|leq?|geq?|lt|gt|leqslant|geqslant|not\s*=|[Rr]ightarrow|implies|to|iff|Longrightarrow|therefore|because
         |checkmark|q?quad)(?![A-Za-z]))
@@ -72,7 +76,7 @@ _LEXER = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_RELATION_SIGN = re.compile(r"=|≈|≃|\\approx|\\simeq")
+_RELATION_SIGN = re.compile(r"[=≈≃]|\\approx|\\simeq")
 _LINE_START = re.compile(
     r"[ \t>]*(?:(?P<bullet>[-*+•–])[ \t]+)?(?:(?:\d{1,3}[.)]|\([A-Za-z0-9]{1,3}\)|[A-Za-z][.)])[ \t]+)?"
 )
@@ -85,20 +89,29 @@ _TEXT_CONTENT = re.compile(r"[^{]*\{\s*([A-Za-zÀ-ÿ.\s/]*?)[\s.]*\}")
 _POWER_OF_UNIT = re.compile(r"\^(?:\{\s*-?\d\s*\}|\d)|[²³]")
 _CODE_BLOCK = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 # Words that are part of the mathematics: a side that they touch is not read.
-_MATH_WORDS = frozenset(
-    ["plus", "minus", "times", "divided", "multiplied", "over", "of", "half", "halves", "third", "thirds", "quarter", "quarters", "fourth", "fourths", "fifth", "tenth", "twice", "thrice", "double", "triple", "squared", "cubed", "square", "cubic", "cube", "root", "power", "raised", "to", "sum", "product", "difference", "quotient", "mod", "modulo", "base", "remainder", "rem", "log", "ln", "sin", "cos", "tan", "exp", "sqrt", "max", "min", "gcd", "lcm", "hcf", "floor", "ceil", "abs", "choose", "factorial", "dozen", "dozens", "hundred", "hundreds", "thousand", "thousands", "million", "billion", "trillion", "lakh", "crore", "pair", "pairs", "couple", "score", "than", "more", "less", "fewer", "least", "most", "between", "percentage", "th", "st", "nd", "rd", "div", "multiply", "divide", "add", "subtract"]
+_MATH_WORD_LIST = (
+    "plus minus times divided multiplied over of half halves third thirds quarter quarters fourth fourths fifth tenth "
+    "twice thrice double triple squared cubed square cubic cube root power raised to sum product difference quotient "
+    "mod modulo base remainder rem log ln sin cos tan exp sqrt max min gcd lcm hcf floor ceil abs choose factorial "
+    "dozen dozens hundred hundreds thousand thousands million billion trillion lakh crore pair pairs couple score than "
+    "more less fewer least most between percentage th st nd rd div multiply divide add subtract"
 )
+_NO_UNIT_LIST = "and or is are was so then we have if where since that which gives get with for"
+_MATH_WORDS = frozenset(_MATH_WORD_LIST.split())
+_NO_UNITS = _MATH_WORDS | frozenset(_NO_UNIT_LIST.split())
 _MATH_WORDS_BEFORE = _MATH_WORDS | {"by", "from", "into", "per", "each"}
-_SHORT_UNITS = frozenset(["cm", "mm", "km", "kg", "mg", "ml", "mL", "ft", "mi", "lb", "lbs", "oz", "hr", "hrs", "min", "sec", "mph", "kWh"])
+_SHORT_UNITS = frozenset(
+    ("cm", "mm", "km", "kg", "mg", "ml", "mL", "ft", "mi", "lb", "lbs", "oz", "hr", "hrs", "min", "sec")
+)
 _OPERANDS = frozenset(["num", "close", "pi", "superscript", "percent", "factorial", "degree"])
 _BEGINNINGS = frozenset(["num", "open", "boxed", "command", "pi"])
 
 
-def find_links(text: str) -> Iterator[Link]:
-    """Yield the equations of a text whose two sides were read, in order."""
-    count = 0
-    for begin, end in _regions(text):
-        tokens = _tokenize(text, begin, end)
+def find_links(text: str, begin: int, end: int) -> Iterator[Link]:
+    """Yield the equations of text[begin:end] whose two sides were read, in order."""
+    count, text_end = 0, len(text.rstrip())
+    for region in _regions(text, begin, end):
+        tokens = _tokenize(text, *region)
         for at, token in enumerate(tokens):
             if token.kind != "rel":
                 continue
@@ -106,46 +119,67 @@ def find_links(text: str) -> Iterator[Link]:
             right = _read_right(tokens, at)
             left = _read_left(tokens, at) if right else None
             if left and right:
+                if right.end == text_end:  # the text may have been cut off within a number
+                    right = right._replace(doubtful=True)
                 yield Link(left, right, token.value != "=")
                 count += 1
                 if count >= MAX_LINKS:
                     return
 
 
-def _regions(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the parts of a text to read: runs of lines that each have a relation or are next to one."""
-    blocks = [match.span() for match in _CODE_BLOCK.finditer(text)] if "```" in text else []
-    begin = end = -1
-    for match in _RELATION_SIGN.finditer(text):
-        at = match.start()
-        if at < end or any(first <= at < last for first, last in blocks):
-            continue
-        line = text.rfind("\n", 0, at) + 1
-        # An equation may begin on the line before, and end on the next.
-        first = line if text[line:at].strip(" \t&$") else text.rfind("\n", 0, len(text[:line].rstrip())) + 1
-        last = text.find("\n", at)
-        last = len(text) if last < 0 else last
-        if not text[match.end() : last].strip(" \t&$\\"):
-            following = text.find("\n", last + 1 + _leading_space(text, last + 1))
-            last = len(text) if following < 0 else following
-        if begin >= 0 and first > end:
-            yield begin, end
+def _regions(text: str, begin: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield the parts of text[begin:end] to read: runs of lines with a relation. Code blocks are left out."""
+    if "```" in text:
+        for block in _CODE_BLOCK.finditer(text, begin, end):
+            yield from _regions_of_prose(text, begin, block.start())
+            begin = block.end()
+    yield from _regions_of_prose(text, begin, end)
+
+
+def _regions_of_prose(text: str, floor: int, ceiling: int) -> Iterator[tuple[int, int]]:
+    begin = end = floor  # of the region that is not yielded yet
+    while relation := _RELATION_SIGN.search(text, end, ceiling):
+        first = max(text.rfind("\n", floor, relation.start()) + 1, floor)
+        if not text[first : relation.start()].strip(" \t&$"):  # the left side is on the line before
+            first = _previous_line(text, first, floor)
+        last = text.find("\n", relation.end(), ceiling)
+        last = ceiling if last < 0 else last
+        if text[max(last - 20, relation.start()) : last].rstrip(" \t&$").endswith(("=", "≈", "approx")):
+            last = _next_line_end(text, last, ceiling)
+        if first > end + 1:
+            if end > begin:
+                yield begin, end
             begin = first
-        begin = first if begin < 0 else begin
-        end = max(end, last)
-    if begin >= 0:
+        end = last
+    if end > begin:
         yield begin, end
 
 
-def _leading_space(text: str, at: int) -> int:
-    count = 0
-    while count < 3 and text.startswith("\n", at + count):
-        count += 1
-    return count
+def _previous_line(text: str, line: int, floor: int) -> int:
+    """Return where the line before this one begins. Up to MAX_BLANK_LINES empty ones are between them."""
+    at = line - 1
+    for _ in range(MAX_BLANK_LINES + 1):
+        begin = max(text.rfind("\n", floor, max(at, floor)) + 1, floor)
+        if text[begin : max(at, begin)].strip():
+            break
+        at = begin - 1
+    return begin
+
+
+def _next_line_end(text: str, line_end: int, ceiling: int) -> int:
+    end = line_end
+    for _ in range(MAX_BLANK_LINES + 1):
+        begin = min(end + 1, ceiling)
+        end = text.find("\n", begin, ceiling)
+        end = ceiling if end < 0 else end
+        if text[begin:end].strip():
+            break
+    return end
 
 
 def _tokenize(text: str, begin: int, end: int) -> list[Token]:
     tokens: list[Token] = []
+    delimited = False
     at = _skip_line_start(text, begin, end, tokens)
     while at < end:
         match = _LEXER.match(text, at, end)
@@ -154,6 +188,9 @@ def _tokenize(text: str, begin: int, end: int) -> list[Token]:
         kind, value = match.lastgroup, match[0]
         at = match.end()
         if kind == "skip":
+            continue
+        if kind == "delimiter":
+            delimited = True
             continue
         if kind == "newline":
             tokens.append(Token("newline", match.start(), at, value))
@@ -167,12 +204,13 @@ def _tokenize(text: str, begin: int, end: int) -> list[Token]:
                 if kind == "text" and not value:
                     continue
             if power := _POWER_OF_UNIT.match(text, at, end):
-                at, value = power.end(), value + power[0]
+                at = power.end()
         elif kind == "op" and value in ("*", "**"):
             kind = _kind_of_star(text, tokens, match)
             if kind == "skip":
                 continue
-        tokens.append(Token(kind, match.start(), at, _spell(kind, value)))
+        tokens.append(Token(kind, match.start(), at, _spell(kind, value), delimited))
+        delimited = False
     return tokens
 
 
@@ -205,7 +243,7 @@ def _spell(kind: str, value: str) -> str:
     if kind == "rel":
         return "=" if value.startswith("=") else "≈"
     if kind in ("open", "close"):
-        return "{" if value == "{" else "}" if value == "}" else "(" if kind == "open" else ")"
+        return value[-1]
     if kind == "command":
         return "\\sqrt" if value in ("\\sqrt", "√") else "\\frac" if "frac" in value else "\\binom"
     if kind == "superscript":
@@ -213,21 +251,21 @@ def _spell(kind: str, value: str) -> str:
     return {"boxed": "{", "pi": "\\pi ", "factorial": "!"}.get(kind, value)
 
 
-class _Unread(Exception):
+class _UnreadError(Exception):
     """A side that reaches something which is no part of an explicit numeric expression."""
 
 
 def _read_right(tokens: list[Token], at: int) -> Side | None:
     try:
         return _RightReader(tokens).read(at + 1)
-    except _Unread:
+    except _UnreadError:
         return None
 
 
 def _read_left(tokens: list[Token], at: int) -> Side | None:
     try:
         return _LeftReader(tokens).read(at - 1)
-    except _Unread:
+    except _UnreadError:
         return None
 
 
@@ -236,7 +274,7 @@ class _Reader:
         self.all = tokens
         self.taken: list[Token] = []
         self.units: set[str] = set()
-        self.doubtful = self.bullet = False
+        self.doubtful = self.bullet = self.labelled = False
 
     def token(self, at: int) -> Token | None:
         return self.all[at] if 0 <= at < len(self.all) else None
@@ -256,33 +294,66 @@ class _Reader:
         word = token.value
         if token.kind == "word":
             if word.casefold() in _MATH_WORDS:
-                raise _Unread
-            glued = beside_number and word not in _SHORT_UNITS and len(word) < 4
+                raise _UnreadError
+            glued = beside_number and word not in _SHORT_UNITS and (len(word) < 4 or not word.islower())
             if len(word) == 1 or glued or not word.isascii():
-                raise _Unread
+                raise _UnreadError
         elif any(part in _MATH_WORDS for part in word.casefold().split()):
-            raise _Unread
+            raise _UnreadError
         self.units.add(word.casefold().rstrip("s."))
+
+    def check_unit_phrase(self, begin: int, end: int) -> None:
+        """Refuse words between an operand and an operator that are no unit: "$x = 5$ and $y$ = 3"."""
+        words = [token for token in self.all[begin:end] if token.kind in ("word", "text")]
+        if len(words) > MAX_UNIT_WORDS or any(word.value.casefold() in _NO_UNITS for word in words):
+            raise _UnreadError
+        if any(token.delimited for token in self.all[begin : end + 1] if token.kind != "text"):
+            raise _UnreadError
 
     def finish(self) -> Side:
         taken = self.taken
         if not taken or len(taken) > MAX_SIDE_TOKENS:
-            raise _Unread
+            raise _UnreadError
         if taken[0].kind not in _BEGINNINGS and not (taken[0].kind == "op" and taken[0].value == "-"):
-            raise _Unread
+            raise _UnreadError
         if taken[-1].kind not in _OPERANDS:
-            raise _Unread
+            raise _UnreadError
         if any(token.kind == "num" and len(token.value) > MAX_NUMBER_CHARS for token in taken):
-            raise _Unread
-        depth = 0
+            raise _UnreadError
+        _check_brackets(taken)
         for first, second in itertools.pairwise(taken):
-            depth += (first.kind in ("open", "boxed")) - (first.kind == "close")
-            if depth < 0 or (first.kind in _OPERANDS and second.kind in ("num", "word")):
-                raise _Unread
-            implicit = first.kind in _OPERANDS and second.kind in ("open", "command", "pi", "boxed")
-            if implicit and (first.end != second.begin or second.kind == "command"):
-                self.doubtful |= second.value != "{" or first.end != second.begin
-        return Side(taken[0].begin, taken[-1].end, tuple(taken), frozenset(self.units), self.doubtful, self.bullet)
+            if first.kind in _OPERANDS and second.kind == "num":
+                raise _UnreadError
+            # 2 (3) may be a remark in brackets, and 3\\frac{1}{2} a product or a mixed number.
+            remark = second.value == "(" and second.kind == "open" and first.kind == "num" and first.end != second.begin
+            self.doubtful |= remark or (first.kind == "num" and second.value == "\\frac")
+        return Side(
+            taken[0].begin,
+            taken[-1].end,
+            tuple(taken),
+            frozenset(self.units),
+            self.doubtful,
+            self.bullet,
+            self.labelled,
+        )
+
+
+def _check_brackets(tokens: list[Token]) -> None:
+    """Refuse brackets that do not match, and a group after a group unless both belong to a fraction."""
+    opened: list[tuple[str, bool]] = []  # the bracket, and whether a second group may follow it
+    previous, takes_second = "", False
+    for token in tokens:
+        if token.kind in ("open", "boxed"):
+            if token.value == "{" and previous == "}" and not takes_second:
+                raise _UnreadError
+            opened.append((token.value, previous in ("\\frac", "\\binom")))
+        elif token.kind == "close":
+            if not opened or opened[-1][0] != {")": "(", "]": "[", "}": "{"}[token.value]:
+                raise _UnreadError
+            takes_second = opened.pop()[1]
+        previous = token.value
+    if opened:
+        raise _UnreadError
 
 
 class _RightReader(_Reader):
@@ -298,10 +369,10 @@ class _RightReader(_Reader):
             if kind == "newline":
                 following = self.token(at + 1)
                 if following and following.kind == "op" and following.value != "^":
-                    raise _Unread  # the expression goes on
+                    raise _UnreadError  # the expression goes on
                 break
             if kind in ("poison", "dots"):
-                raise _Unread
+                raise _UnreadError
             if kind == "punctuation":
                 self.check_punctuation(at)
                 break
@@ -313,7 +384,7 @@ class _RightReader(_Reader):
                 continue
             if kind in ("open", "boxed"):
                 if (
-                    token.value == "("
+                    token.value != "{"
                     and self.taken
                     and self.taken[-1].kind in _OPERANDS
                     and not self.touch(at - 1, at)
@@ -330,30 +401,28 @@ class _RightReader(_Reader):
                 break
             self.taken.append(token)
             if len(self.taken) > MAX_SIDE_TOKENS:
-                raise _Unread
+                raise _UnreadError
             at += 1
         if depth > 0:
-            raise _Unread
+            raise _UnreadError
         return self.finish()
 
     def check_punctuation(self, at: int) -> None:
         token = self.all[at]
         if self.touch(at - 1, at) and self.touch(at, at + 1) and self.kind(at + 1) == "num":
-            raise _Unread  # 3,5 or 10:30
+            raise _UnreadError  # 3,5 or 10:30
         if token.value == ":" and self.kind(at + 1) == "num":
-            raise _Unread
+            raise _UnreadError
 
     def read_words(self, at: int) -> int | None:
         """Read the words behind an operand. Return where the expression goes on, or None if it ends here."""
         token = self.all[at]
         if not self.taken or self.taken[-1].kind not in _OPERANDS:
-            raise _Unread
+            raise _UnreadError
         is_times = token.value in ("x", "X") and self.kind(at + 1) in ("num", "open") and self.taken[-1].kind == "num"
         if is_times and token.kind == "word":
             self.taken.append(Token("op", token.begin, token.end, "*"))
             return at + 1
-        if token.value in ("a", "I", "A") and token.kind == "word" and not self.touch(at - 1, at):
-            raise _Unread
         self.add_unit(token, beside_number=self.touch(at - 1, at))
         end = at + 1
         while self.is_words(end):
@@ -362,10 +431,7 @@ class _RightReader(_Reader):
             end += 2
         if self.kind(end) not in ("op", "rel", "close"):
             return None
-        if end - at > 1:
-            self.doubtful = True
-        if end - at > MAX_UNIT_WORDS or any(t.value.casefold() in _MATH_WORDS for t in self.all[at:end]):
-            raise _Unread
+        self.check_unit_phrase(at, end)
         return end
 
 
@@ -383,7 +449,7 @@ class _LeftReader(_Reader):
                 self.bullet = True
                 break
             if kind in ("poison", "dots"):
-                raise _Unread
+                raise _UnreadError
             if kind == "punctuation":
                 self.check_punctuation(at)
                 break
@@ -399,18 +465,18 @@ class _LeftReader(_Reader):
                 depth -= 1
                 if depth < 0:
                     if token.value == "{" and kind == "open":
-                        raise _Unread
+                        raise _UnreadError
                     if kind == "open" and (self.touch(at - 1, at) or self.kind(at - 1) in _OPERANDS):
-                        raise _Unread
+                        raise _UnreadError
                     break
             self.taken.append(token)
             if len(self.taken) > MAX_SIDE_TOKENS:
-                raise _Unread
+                raise _UnreadError
             at -= 1
         self.check_first_sign(at)
         self.taken.reverse()
         if depth > 0:
-            raise _Unread
+            raise _UnreadError
         return self.finish()
 
     def check_first_sign(self, at: int) -> None:
@@ -421,16 +487,16 @@ class _LeftReader(_Reader):
         if self.is_words(at):
             following = self.taken[-2] if len(self.taken) > 1 else sign
             if sign.end != following.begin or self.all[at].end == sign.begin:
-                raise _Unread
+                raise _UnreadError
         elif self.kind(at) == "newline":
             self.doubtful = True  # the expression may have begun on the line before
 
     def check_punctuation(self, at: int) -> None:
         token = self.all[at]
         if self.touch(at, at + 1) and self.kind(at - 1) == "num":
-            raise _Unread
+            raise _UnreadError
         if token.value == ":" and self.kind(at - 1) in _OPERANDS and not self.touch(at - 1, at):
-            raise _Unread
+            raise _UnreadError
 
     def read_words(self, at: int) -> int | None:
         """Read the words before what was read. Return where the expression goes on, or None if it begins here."""
@@ -443,9 +509,16 @@ class _LeftReader(_Reader):
                 return at - 1
             words = token.value.casefold().split()
             if not words or words[-1] in _MATH_WORDS_BEFORE or self.touch(at, at + 1):
-                raise _Unread
-            if token.kind == "word" and ((len(words[0]) == 1 and words[0] != "a") or not words[0].isascii()):
-                raise _Unread
+                raise _UnreadError
+            if token.kind == "word" and (len(words[0]) == 1 or not words[0].isascii()):
+                raise _UnreadError
+            before = at
+            while self.is_words(before):
+                before -= 1
+            # "3 cats + Tom's 5 cats = 8" goes on, and so may "13 eV (3 + 4)".
+            if self.kind(before) == "op" or (following != "num" and self.kind(before) in _OPERANDS):
+                raise _UnreadError
+            self.labelled = True
             return None
         first = at
         while True:
@@ -457,11 +530,10 @@ class _LeftReader(_Reader):
                 break
         if self.token(first) and self.all[first].value == "/" and self.kind(first - 1) == "num":
             first -= 1  # $12/hour
-        if self.kind(first) not in _OPERANDS or at - first > MAX_UNIT_WORDS:
-            raise _Unread
+        if self.kind(first) not in _OPERANDS:
+            raise _UnreadError
+        self.check_unit_phrase(first + 1, at + 1)
         for i in range(first + 1, at + 1):
             if self.is_words(i):
                 self.add_unit(self.all[i], beside_number=self.touch(i - 1, i) and i == first + 1)
-        if at - first > 1:
-            self.doubtful = True
         return first
