@@ -17,10 +17,11 @@ from fractions import Fraction
 
 from leash.grading.mathematics.expression import Node, UnreadableError, parse_expression
 from leash.grading.mathematics.values import Number, decimal_and_ulp, evaluate, number_to_mpmath
-from leash.grading.process.equation_reader import Link, Side, Token
+from leash.grading.process.equation_reader import Link, Side
+from leash.grading.process.equation_tokens import Token
 
 MAX_DECIMALS = 12  # in one side; each is shifted to see how much its rounding matters
-LOOSE_APPROXIMATION = 0.1  # relative; ≈ may be a rough estimate
+LOOSE_APPROXIMATION = Fraction(1, 10)  # relative; ≈ may be a rough estimate
 RELATIVE_PRECISION = Fraction(1, 10**12)
 # Factors between units of one kind: inches and feet, hours and days, days and weeks, seconds and hours. The second set
 # is for equations with different units on both sides.
@@ -90,11 +91,12 @@ def _compare(left: Node, right: Node, approximate: bool) -> bool | None:
     try:
         a, b = evaluate(left, {}), evaluate(right, {})
         difference = abs(a - b) if isinstance(a, Fraction) and isinstance(b, Fraction) else _real_difference(a, b)
-        size = max(abs(_to_fraction(a)), abs(_to_fraction(b)))
+        size = _largest(a, b)
         if difference <= size * RELATIVE_PRECISION:
             return True
         # 0.66 for 2/3 is cut, not rounded: anything below one unit in the last place is fine.
-        shown = max((literal[1] for node in (left, right) if (literal := decimal_and_ulp(node))), default=Fraction(0))
+        literals = [literal for node in (left, right) if (literal := decimal_and_ulp(node))]
+        shown = max([ulp for _, ulp in literals], default=Fraction(0))
         if difference < shown:
             return True
         # 66.67 * 3 = 200 is true of the number that 66.67 was rounded from.
@@ -102,13 +104,18 @@ def _compare(left: Node, right: Node, approximate: bool) -> bool | None:
             return None
     except (UnreadableError, KeyError):
         return None
-    if approximate and difference <= max(1, size * Fraction(LOOSE_APPROXIMATION)):
-        return True if difference <= size / 100 else None
     # 100/3 = 33 and 7/2 = 3: rounded or without the remainder.
-    whole = [node.op == "num" and node.ulp is None for node in map(_without_sign, (left, right))]
-    if any(whole) and difference < 1 and not (_is_whole(a) and _is_whole(b)):
+    whole = any(node.op == "num" and node.ulp is None for node in map(_without_sign, (left, right)))
+    if whole and difference < 1 and not (_is_whole(a) and _is_whole(b)):
+        return True if approximate else None
+    if approximate and difference <= size * LOOSE_APPROXIMATION:
         return None
     return False
+
+
+def _largest(a: Number, b: Number) -> Fraction:
+    left, right = abs(_to_fraction(a)), abs(_to_fraction(b))
+    return left if left > right else right
 
 
 def _real_difference(a: Number, b: Number) -> Fraction:
@@ -121,9 +128,8 @@ def _real_difference(a: Number, b: Number) -> Fraction:
 def _to_fraction(number: Number) -> Fraction:
     if isinstance(number, Fraction):
         return number
-    real = getattr(number, "real", number)
     try:
-        return Fraction(float(real))
+        return Fraction(float(number.real))
     except (OverflowError, ValueError):
         raise UnreadableError("the number is too large") from None
 
@@ -192,6 +198,8 @@ def _is_doubtful(link: Link) -> bool:
     except (UnreadableError, StopIteration, KeyError):
         return True
     factors = UNIT_FACTORS if converts else COMMON_UNIT_FACTORS
+    if a and b and a / b in (100, Fraction(1, 100)) and any(token.delimited for token in (*left.tokens, *right.tokens)):
+        return True  # cents and dollars
     has_units = left.units or right.units or _has_percent(link)
     return bool(has_units and a and b and _is_unit_factor(abs(a / b), factors))
 

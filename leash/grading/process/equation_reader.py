@@ -16,19 +16,15 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from leash.grading.process.equation_tokens import OPERANDS, Token, tokenize
+
 MAX_SIDE_TOKENS = 60
 MAX_NUMBER_CHARS = 24
 MAX_LINKS = 300  # in one text; real ones have up to about a hundred
 MAX_UNIT_WORDS = 3
-MAX_BLANK_LINES = 1  # between the two sides of an equation
-
-
-class Token(NamedTuple):
-    kind: str
-    begin: int
-    end: int
-    value: str = ""  # as the expression parser spells it; of a word, the word itself
-    delimited: bool = False  # whether a sign such as $ that begins or ends a formula is before it
+MAX_RELATIONS = 2000  # in one text; the rest of a longer one is not read
+WINDOW_CHARS = 300  # to read on either side of an equals sign; a longer side is not read
+NEXT_LINE_CHARS = 12
 
 
 class Side(NamedTuple):
@@ -47,46 +43,11 @@ class Link(NamedTuple):
     approximate: bool
 
 
-_TEXT_COMMANDS = r"text|textbf|textit|textrm|textnormal|mbox|mathrm|mathbf|mathit|rm|bf|operatorname"
-_LEXER = re.compile(
-    rf"""
-      (?P<num>\d{{1,3}}(?:(?:,|\{{,\}}|,?\\!|,?\\,)\d{{3}})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|(?<![\d.])\.\d+)
-    | (?P<newline>\n|\\\\(?:\[\d+\w+\])?|\$\$|\\\[|\\\]|\\(?:begin|end)\s*\{{[^{{}}\n]{{0,20}}\}}|\\hline|\\newline)
-    | (?P<delimiter>\$|\\[()])
-    | (?P<skip>[ \t\r\u00a0\u2009\u202f\u200b]+|\\[,;:!\ ]|&|~|\\(?:displaystyle|limits|left\.|right\.)|\\\$|[€£¥])
-    | (?P<stop>={{3,}}|<<|>>|!=|/=|<=|>=|=>|:=|[≠≤≥<>⇒→⟹⟶∴✓✔✅❌✗✘•"“”`#?;]
-        |\\(?:neq?|leq?|geq?|lt|gt|leqslant|geqslant|not\s*=|[Rr]ightarrow|implies|to|iff|Longrightarrow|therefore|because
-        |checkmark|q?quad)(?![A-Za-z]))
-    | (?P<rel>==?|≈|≃|\\(?:approx|simeq)(?![A-Za-z]))
-    | (?P<degree>\^\s*\{{?\s*\\circ\s*\}}?|°|\\degrees?(?![A-Za-z]))
-    | (?P<op>\*\*|[-+*/÷×·⋅−–^]|\\(?:cdot|times|div)(?![A-Za-z]))
-    | (?P<boxed>\\(?:boxed|fbox)\s*\{{)
-    | (?P<open>(?:\\(?:left|[bB]igg?[lrm]?)\s*)?[(\[]|\{{)
-    | (?P<close>(?:\\(?:right|[bB]igg?[lrm]?)\s*)?[)\]]|\}})
-    | (?P<command>\\[dtc]?frac(?![A-Za-z])|\\sqrt(?![A-Za-z])|√|\\[dt]?binom(?![A-Za-z]))
-    | (?P<pi>\\pi(?![A-Za-z])|π)
-    | (?P<superscript>[⁰¹²³⁴⁵⁶⁷⁸⁹]+)
-    | (?P<percent>\\?%|percent(?![A-Za-z]))
-    | (?P<text>\\(?:{_TEXT_COMMANDS})\s*\{{[^{{}}\n]{{0,60}}\}})
-    | (?P<dots>\.\.+|…|\\[lc]?dots[cb]?(?![A-Za-z]))
-    | (?P<factorial>!)
-    | (?P<punctuation>[.,:])
-    | (?P<word>[A-Za-zÀ-ÖØ-öø-ÿ]+(?:['’][a-z]+)?)
-    | (?P<poison>\\[A-Za-z]+|.)
-    """,
-    re.VERBOSE | re.DOTALL,
+# An equals sign and what may begin a number or an expression behind it.
+_RELATION_SIGN = re.compile(
+    r"(?:[=≈≃]|\\approx|\\simeq)(?:[\s&$~*€£¥]|\\[(\[,;:!$ ])*"
+    r"(?=[-−–\d(\[{.√π]|\\(?:[dtc]?frac|sqrt|left|[bB]ig|boxed|fbox|pi|[dt]?binom|\\))"
 )
-_RELATION_SIGN = re.compile(r"[=≈≃]|\\approx|\\simeq")
-_LINE_START = re.compile(
-    r"[ \t>]*(?:(?P<bullet>[-*+•–])[ \t]+)?(?:(?:\d{1,3}[.)]|\([A-Za-z0-9]{1,3}\)|[A-Za-z][.)])[ \t]+)?"
-)
-_OPERATORS = {"÷": "/", "\\div": "/", "×": "*", "·": "*", "⋅": "*", "\\cdot": "*", "\\times": "*"} | {
-    "−": "-",
-    "–": "-",
-}
-_SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
-_TEXT_CONTENT = re.compile(r"[^{]*\{\s*([A-Za-zÀ-ÿ.\s/]*?)[\s.]*\}")
-_POWER_OF_UNIT = re.compile(r"\^(?:\{\s*-?\d\s*\}|\d)|[²³]")
 _CODE_BLOCK = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 # Words that are part of the mathematics: a side that they touch is not read.
 _MATH_WORD_LIST = (
@@ -103,62 +64,79 @@ _MATH_WORDS_BEFORE = _MATH_WORDS | {"by", "from", "into", "per", "each"}
 _SHORT_UNITS = frozenset(
     ("cm", "mm", "km", "kg", "mg", "ml", "mL", "ft", "mi", "lb", "lbs", "oz", "hr", "hrs", "min", "sec")
 )
-_OPERANDS = frozenset(["num", "close", "pi", "superscript", "percent", "factorial", "degree"])
 _BEGINNINGS = frozenset(["num", "open", "boxed", "command", "pi"])
 
 
 def find_links(text: str, begin: int, end: int) -> Iterator[Link]:
     """Yield the equations of text[begin:end] whose two sides were read, in order."""
-    count, text_end = 0, len(text.rstrip())
-    for region in _regions(text, begin, end):
-        tokens = _tokenize(text, *region)
+    links, text_end = 0, len(text.rstrip())
+    for first, last, relations in _find_windows(text, begin, end):
+        tokens = tokenize(text, first, last)
+        if first > begin and text[first - 1] != "\n":
+            tokens.insert(0, Token("poison", first, first))
+        if last < end:
+            tokens.append(Token("poison", last, last))
         for at, token in enumerate(tokens):
-            if token.kind != "rel":
+            if token.kind != "rel" or token.begin not in relations:
                 continue
-            # The right side is read first: it is cheaper, and more often not a number.
-            right = _read_right(tokens, at)
-            left = _read_left(tokens, at) if right else None
-            if left and right:
-                if right.end == text_end:  # the text may have been cut off within a number
-                    right = right._replace(doubtful=True)
-                yield Link(left, right, token.value != "=")
-                count += 1
-                if count >= MAX_LINKS:
-                    return
+            # The right side is read first: it ends sooner, and is more often no number.
+            right = _read_side(_RightReader(tokens), at + 1)
+            left = _read_side(_LeftReader(tokens), at - 1) if right else None
+            if not (left and right):
+                continue
+            if right.end == text_end and right.tokens[-1].kind == "num":  # the text may be cut off within a number
+                right = right._replace(doubtful=True)
+            yield Link(left, right, token.value != "=")
+            links += 1
+            if links == MAX_LINKS:
+                return
 
 
-def _regions(text: str, begin: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the parts of text[begin:end] to read: runs of lines with a relation. Code blocks are left out."""
-    if "```" in text:
-        for block in _CODE_BLOCK.finditer(text, begin, end):
-            yield from _regions_of_prose(text, begin, block.start())
-            begin = block.end()
-    yield from _regions_of_prose(text, begin, end)
+def _find_windows(text: str, begin: int, end: int) -> Iterator[tuple[int, int, set[int]]]:
+    """Yield windows around the equals signs, joined where they overlap, and where the signs are."""
+    first = last = begin
+    relations: set[int] = set()
+    for at in itertools.islice(_find_relations(text, begin, end), MAX_RELATIONS):
+        line = max(text.rfind("\n", begin, at) + 1, at - WINDOW_CHARS, begin)
+        if not text[line:at].strip(" \t&$"):  # the left side is on the line before
+            line = _previous_line(text, line, max(begin, at - WINDOW_CHARS))
+        line_end = text.find("\n", at + 4, at + WINDOW_CHARS)
+        # The next line may go on with the expression.
+        line_end = min(end, at + WINDOW_CHARS if line_end < 0 else line_end + NEXT_LINE_CHARS)
+        if line > last:
+            if relations:
+                yield first, last, relations
+            first, relations = line, set()
+        relations.add(at)
+        last = max(last, line_end)
+    if relations:
+        yield first, last, relations
 
 
-def _regions_of_prose(text: str, floor: int, ceiling: int) -> Iterator[tuple[int, int]]:
-    begin = end = floor  # of the region that is not yielded yet
-    while relation := _RELATION_SIGN.search(text, end, ceiling):
-        first = max(text.rfind("\n", floor, relation.start()) + 1, floor)
-        if not text[first : relation.start()].strip(" \t&$"):  # the left side is on the line before
-            first = _previous_line(text, first, floor)
-        last = text.find("\n", relation.end(), ceiling)
-        last = ceiling if last < 0 else last
-        if text[max(last - 20, relation.start()) : last].rstrip(" \t&$").endswith(("=", "≈", "approx")):
-            last = _next_line_end(text, last, ceiling)
-        if first > end + 1:
-            if end > begin:
-                yield begin, end
-            begin = first
-        end = last
-    if end > begin:
-        yield begin, end
+def _find_relations(text: str, begin: int, end: int) -> Iterator[int]:
+    """Yield where the equals signs outside code blocks are that have something like a number on both sides."""
+    blocks = [block.span() for block in _CODE_BLOCK.finditer(text, begin, end)] if "```" in text else []
+    for block_begin, block_end in (*blocks, (end, end)):
+        for match in _RELATION_SIGN.finditer(text, begin, block_begin):
+            at = match.start()
+            before = text[max(at - 8, 0) : at].rstrip(" &$")
+            if not (before[-1:].isalpha() and not before[-2:-1].isalpha()):  # x = 5 has a symbol before the sign
+                yield at
+        begin = block_end
+
+
+def _read_side(reader: _LeftReader | _RightReader, at: int) -> Side | None:
+    try:
+        return reader.read(at)
+    except _UnreadError:
+        return None
 
 
 def _previous_line(text: str, line: int, floor: int) -> int:
-    """Return where the line before this one begins. Up to MAX_BLANK_LINES empty ones are between them."""
+    """Return where the line before this one begins. One empty line may be between them."""
     at = line - 1
-    for _ in range(MAX_BLANK_LINES + 1):
+    begin = line
+    for _ in range(2):
         begin = max(text.rfind("\n", floor, max(at, floor)) + 1, floor)
         if text[begin : max(at, begin)].strip():
             break
@@ -166,107 +144,8 @@ def _previous_line(text: str, line: int, floor: int) -> int:
     return begin
 
 
-def _next_line_end(text: str, line_end: int, ceiling: int) -> int:
-    end = line_end
-    for _ in range(MAX_BLANK_LINES + 1):
-        begin = min(end + 1, ceiling)
-        end = text.find("\n", begin, ceiling)
-        end = ceiling if end < 0 else end
-        if text[begin:end].strip():
-            break
-    return end
-
-
-def _tokenize(text: str, begin: int, end: int) -> list[Token]:
-    tokens: list[Token] = []
-    delimited = False
-    at = _skip_line_start(text, begin, end, tokens)
-    while at < end:
-        match = _LEXER.match(text, at, end)
-        assert match
-        assert match.lastgroup
-        kind, value = match.lastgroup, match[0]
-        at = match.end()
-        if kind == "skip":
-            continue
-        if kind == "delimiter":
-            delimited = True
-            continue
-        if kind == "newline":
-            tokens.append(Token("newline", match.start(), at, value))
-            if value == "\n":
-                at = _skip_line_start(text, at, end, tokens)
-            continue
-        if kind in ("word", "text"):
-            if kind == "text":
-                content = _TEXT_CONTENT.fullmatch(value)
-                kind, value = ("text", content[1].strip()) if content else ("poison", value)
-                if kind == "text" and not value:
-                    continue
-            if power := _POWER_OF_UNIT.match(text, at, end):
-                at = power.end()
-        elif kind == "op" and value in ("*", "**"):
-            kind = _kind_of_star(text, tokens, match)
-            if kind == "skip":
-                continue
-        tokens.append(Token(kind, match.start(), at, _spell(kind, value), delimited))
-        delimited = False
-    return tokens
-
-
-def _skip_line_start(text: str, at: int, end: int, tokens: list[Token]) -> int:
-    """Skip a bullet and a number of a list at the start of a line."""
-    match = _LINE_START.match(text, at, end)
-    assert match
-    if match.end() > at:
-        tokens.append(Token("bullet" if match["bullet"] in ("-", "–", "+") else "stop", at, match.end()))
-    return match.end()
-
-
-def _kind_of_star(text: str, tokens: list[Token], match: re.Match[str]) -> str:
-    """Tell a product or power from emphasis, as in **12**."""
-    follows_operand = bool(tokens) and tokens[-1].kind in (*_OPERANDS, "word", "text")
-    after = text[match.end() : match.end() + 2].lstrip(" ")[:1]
-    if not (follows_operand and (after.isalnum() or after in ("(", "\\", "$", "-", "√", "π", "[", "."))):
-        return "skip"
-    if match[0] == "**":
-        spaced = (text[match.start() - 1].isspace(), text[match.end() : match.end() + 1].isspace())
-        return "op" if spaced[0] == spaced[1] and (after.isdigit() or after == "(") else "skip"
-    return "op"
-
-
-def _spell(kind: str, value: str) -> str:
-    if kind == "num":
-        return re.sub(r"[^\d.]", "", value)
-    if kind == "op":
-        return {"**": "^"}.get(value) or _OPERATORS.get(value, value)
-    if kind == "rel":
-        return "=" if value.startswith("=") else "≈"
-    if kind in ("open", "close"):
-        return value[-1]
-    if kind == "command":
-        return "\\sqrt" if value in ("\\sqrt", "√") else "\\frac" if "frac" in value else "\\binom"
-    if kind == "superscript":
-        return f"^{{{value.translate(_SUPERSCRIPTS)}}}"
-    return {"boxed": "{", "pi": "\\pi ", "factorial": "!"}.get(kind, value)
-
-
 class _UnreadError(Exception):
     """A side that reaches something which is no part of an explicit numeric expression."""
-
-
-def _read_right(tokens: list[Token], at: int) -> Side | None:
-    try:
-        return _RightReader(tokens).read(at + 1)
-    except _UnreadError:
-        return None
-
-
-def _read_left(tokens: list[Token], at: int) -> Side | None:
-    try:
-        return _LeftReader(tokens).read(at - 1)
-    except _UnreadError:
-        return None
 
 
 class _Reader:
@@ -316,13 +195,13 @@ class _Reader:
             raise _UnreadError
         if taken[0].kind not in _BEGINNINGS and not (taken[0].kind == "op" and taken[0].value == "-"):
             raise _UnreadError
-        if taken[-1].kind not in _OPERANDS:
+        if taken[-1].kind not in OPERANDS:
             raise _UnreadError
         if any(token.kind == "num" and len(token.value) > MAX_NUMBER_CHARS for token in taken):
             raise _UnreadError
         _check_brackets(taken)
         for first, second in itertools.pairwise(taken):
-            if first.kind in _OPERANDS and second.kind == "num":
+            if first.kind in OPERANDS and second.kind == "num":
                 raise _UnreadError
             # 2 (3) may be a remark in brackets, and 3\\frac{1}{2} a product or a mixed number.
             remark = second.value == "(" and second.kind == "open" and first.kind == "num" and first.end != second.begin
@@ -368,8 +247,9 @@ class _RightReader(_Reader):
                 break
             if kind == "newline":
                 following = self.token(at + 1)
-                if following and following.kind == "op" and following.value != "^":
-                    raise _UnreadError  # the expression goes on
+                # "+ 4" goes on with the expression; "-4 = 3 - 7" on a line of its own begins another.
+                if following and following.kind == "op" and not (following.value == "-" and self.touch(at + 1, at + 2)):
+                    raise _UnreadError
                 break
             if kind in ("poison", "dots"):
                 raise _UnreadError
@@ -383,12 +263,7 @@ class _RightReader(_Reader):
                 at = following_at
                 continue
             if kind in ("open", "boxed"):
-                if (
-                    token.value != "{"
-                    and self.taken
-                    and self.taken[-1].kind in _OPERANDS
-                    and not self.touch(at - 1, at)
-                ):
+                if token.value != "{" and self.taken and self.taken[-1].kind in OPERANDS and not self.touch(at - 1, at):
                     self.doubtful = True  # a remark in brackets, or a factor
                     break
                 depth += 1
@@ -417,7 +292,7 @@ class _RightReader(_Reader):
     def read_words(self, at: int) -> int | None:
         """Read the words behind an operand. Return where the expression goes on, or None if it ends here."""
         token = self.all[at]
-        if not self.taken or self.taken[-1].kind not in _OPERANDS:
+        if not self.taken or self.taken[-1].kind not in OPERANDS:
             raise _UnreadError
         is_times = token.value in ("x", "X") and self.kind(at + 1) in ("num", "open") and self.taken[-1].kind == "num"
         if is_times and token.kind == "word":
@@ -466,7 +341,7 @@ class _LeftReader(_Reader):
                 if depth < 0:
                     if token.value == "{" and kind == "open":
                         raise _UnreadError
-                    if kind == "open" and (self.touch(at - 1, at) or self.kind(at - 1) in _OPERANDS):
+                    if kind == "open" and (self.touch(at - 1, at) or self.kind(at - 1) in OPERANDS):
                         raise _UnreadError
                     break
             self.taken.append(token)
@@ -479,6 +354,18 @@ class _LeftReader(_Reader):
             raise _UnreadError
         return self.finish()
 
+    def begins_with_sign(self, at: int) -> bool:
+        """Whether what was read begins with a minus that belongs to its number, as in "it is -12 + 5"."""
+        if len(self.taken) < 2 or self.taken[-1].value != "-" or self.taken[-1].end != self.taken[-2].begin:
+            return False
+        before = at
+        while self.is_words(before):
+            before -= 1
+        return not self.touches_sign(at) and self.kind(before) not in OPERANDS
+
+    def touches_sign(self, at: int) -> bool:
+        return self.all[at].end == self.taken[-1].begin
+
     def check_first_sign(self, at: int) -> None:
         """A minus that follows a word is a difference unless it touches its number only."""
         if not self.taken or self.taken[-1].kind != "op":
@@ -486,7 +373,7 @@ class _LeftReader(_Reader):
         sign = self.taken[-1]
         if self.is_words(at):
             following = self.taken[-2] if len(self.taken) > 1 else sign
-            if sign.end != following.begin or self.all[at].end == sign.begin:
+            if sign.end != following.begin or self.touches_sign(at):
                 raise _UnreadError
         elif self.kind(at) == "newline":
             self.doubtful = True  # the expression may have begun on the line before
@@ -495,20 +382,22 @@ class _LeftReader(_Reader):
         token = self.all[at]
         if self.touch(at, at + 1) and self.kind(at - 1) == "num":
             raise _UnreadError
-        if token.value == ":" and self.kind(at - 1) in _OPERANDS and not self.touch(at - 1, at):
+        if token.value == ":" and self.kind(at - 1) in OPERANDS and not self.touch(at - 1, at):
             raise _UnreadError
 
     def read_words(self, at: int) -> int | None:
         """Read the words before what was read. Return where the expression goes on, or None if it begins here."""
         token = self.all[at]
         following = self.taken[-1].kind if self.taken else "rel"
+        if self.begins_with_sign(at):
+            following = self.taken[-2].kind
         if following in _BEGINNINGS:
             is_times = token.value in ("x", "X") and self.kind(at - 1) in ("num", "close")
             if token.kind == "word" and is_times and following in ("num", "open"):
                 self.taken.append(Token("op", token.begin, token.end, "*"))
                 return at - 1
             words = token.value.casefold().split()
-            if not words or words[-1] in _MATH_WORDS_BEFORE or self.touch(at, at + 1):
+            if not words or words[-1] in _MATH_WORDS_BEFORE or self.touches_sign(at):
                 raise _UnreadError
             if token.kind == "word" and (len(words[0]) == 1 or not words[0].isascii()):
                 raise _UnreadError
@@ -516,7 +405,7 @@ class _LeftReader(_Reader):
             while self.is_words(before):
                 before -= 1
             # "3 cats + Tom's 5 cats = 8" goes on, and so may "13 eV (3 + 4)".
-            if self.kind(before) == "op" or (following != "num" and self.kind(before) in _OPERANDS):
+            if self.kind(before) == "op" or (following != "num" and self.kind(before) in OPERANDS):
                 raise _UnreadError
             self.labelled = True
             return None
@@ -530,7 +419,7 @@ class _LeftReader(_Reader):
                 break
         if self.token(first) and self.all[first].value == "/" and self.kind(first - 1) == "num":
             first -= 1  # $12/hour
-        if self.kind(first) not in _OPERANDS:
+        if self.kind(first) not in OPERANDS:
             raise _UnreadError
         self.check_unit_phrase(first + 1, at + 1)
         for i in range(first + 1, at + 1):
