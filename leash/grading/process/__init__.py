@@ -1,1 +1,1 @@
-"""Whether the visible working of a completion is right."""
+"""Was the working right? Checkers of the steps that a completion shows, without a judge (see checkers.py)."""

@@ -1,0 +1,273 @@
+r"""Decide whether the two sides of a numeric equation are equal.
+
+    12 × 7 = 84         True
+    1/3 = 0.33          True: rounded to the digits shown
+    66.67 * 3 = 200     None: 66.67 may have been rounded
+    7 / 2 = 3           None: a quotient without its remainder, or a slip
+    12 × 7 = 94         False
+
+None means that there is a reading under which the equation may hold, or that a side could not be computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+
+from leash.grading.mathematics.expression import Node, UnreadableError, parse_expression
+from leash.grading.mathematics.values import Number, decimal_and_ulp, evaluate, number_to_mpmath
+from leash.grading.process.equation_reader import Link, Side
+from leash.grading.process.equation_tokens import Token
+
+MAX_DECIMALS = 12  # in one side; each is shifted to see how much its rounding matters
+LOOSE_APPROXIMATION = Fraction(1, 10)  # relative; ≈ may be a rough estimate
+RELATIVE_PRECISION = Fraction(1, 10**12)
+# Factors between units of one kind: inches and feet, hours and days, days and weeks, seconds and hours. The second set
+# is for equations with different units on both sides.
+COMMON_UNIT_FACTORS = frozenset([12, 24, 52, 60, 365, 3600])
+UNIT_FACTORS = COMMON_UNIT_FACTORS | {2, 3, 4, 7, 8, 16, 30, 36, 360, 1440, 5280, 86400}
+
+
+def holds(link: Link) -> bool | None:
+    """Whether an equation is true (None: no verdict)."""
+    if is_literal(link.left) and is_literal(link.right) and not _has_percent(link):
+        # "4 = 10" is an end of a list, a label or a contradiction more often than a claim.
+        return True if _compare_readings(link) else None
+    verdict = _compare_readings(link)
+    if verdict is False and _is_doubtful(link):
+        return None
+    return verdict
+
+
+def is_literal(side: Side) -> bool:
+    """Whether a side is a plain number."""
+    return len([token for token in side.tokens if token.kind not in ("percent", "degree")]) == 1 or (
+        len(side.tokens) == 2 and side.tokens[0].value == "-"
+    )
+
+
+def _has_percent(link: Link) -> bool:
+    return any(token.kind == "percent" for token in (*link.left.tokens, *link.right.tokens))
+
+
+def _compare_readings(link: Link) -> bool | None:
+    """Return True if the sides are equal in some reading of percent signs, bullets and remarks; False if in none."""
+    lefts, rights = [*_read_nodes(link.left)], [*_read_nodes(link.right)]
+    verdicts = [_compare(left, right, link.approximate) for left in lefts for right in rights]
+    if True in verdicts:
+        return True
+    return None if None in verdicts or not verdicts else False
+
+
+def _read_nodes(side: Side) -> Iterator[Node]:
+    for spelled in _spellings(side.tokens):
+        yield parse_expression(spelled)
+    if side.bullet and side.tokens[0].value == "-":
+        yield parse_expression(next(_spellings(side.tokens[1:])))
+
+
+def _spellings(tokens: tuple[Token, ...]) -> Iterator[str]:
+    """Spell a side for the parser, with percent signs as hundredths and, if there are any, also as a unit."""
+    yield "".join(_spell_percent(tokens))
+    if any(token.kind == "percent" for token in tokens):
+        yield "".join(token.value for token in tokens if token.kind not in ("percent", "degree"))
+
+
+def _spell_percent(tokens: tuple[Token, ...]) -> Iterator[str]:
+    for i, token in enumerate(tokens):
+        if token.kind in ("percent", "degree"):
+            continue
+        is_percent = i + 1 < len(tokens) and tokens[i + 1].kind == "percent"
+        if is_percent and token.kind == "num":
+            whole, _, places = token.value.partition(".")
+            whole = whole.zfill(3)
+            yield f"{whole[:-2]}.{whole[-2:]}{places}"
+        else:
+            yield token.value + ("/100" if is_percent else "")
+
+
+def _compare(left: Node, right: Node, approximate: bool) -> bool | None:
+    try:
+        a, b = evaluate(left, {}), evaluate(right, {})
+        difference = abs(a - b) if isinstance(a, Fraction) and isinstance(b, Fraction) else _real_difference(a, b)
+        size = _largest(a, b)
+        if difference <= size * RELATIVE_PRECISION:
+            return True
+        # 0.66 for 2/3 is cut, not rounded: anything below one unit in the last place is fine.
+        literals = [literal for node in (left, right) if (literal := decimal_and_ulp(node))]
+        shown = max([ulp for _, ulp in literals], default=Fraction(0))
+        if difference < shown:
+            return True
+        # 66.67 * 3 = 200 is true of the number that 66.67 was rounded from.
+        if difference <= shown + _hidden_rounding(left, a) + _hidden_rounding(right, b):
+            return None
+    except (UnreadableError, KeyError):
+        return None
+    # 100/3 = 33 and 7/2 = 3: rounded or without the remainder.
+    whole = any(node.op == "num" and node.ulp is None for node in map(_without_sign, (left, right)))
+    if whole and difference < 1 and not (_is_whole(a) and _is_whole(b)):
+        return True if approximate else None
+    if approximate and difference <= size * LOOSE_APPROXIMATION:
+        return None
+    return False
+
+
+def _largest(a: Number, b: Number) -> Fraction:
+    left, right = abs(_to_fraction(a)), abs(_to_fraction(b))
+    return left if left > right else right
+
+
+def _real_difference(a: Number, b: Number) -> Fraction:
+    difference = number_to_mpmath(a) - number_to_mpmath(b)
+    if abs(difference.imag) > 1e-9:
+        raise UnreadableError("a complex number")
+    return _to_fraction(abs(difference.real))
+
+
+def _to_fraction(number: Number) -> Fraction:
+    if isinstance(number, Fraction):
+        return number
+    try:
+        return Fraction(float(number.real))
+    except (OverflowError, ValueError):
+        raise UnreadableError("the number is too large") from None
+
+
+def _is_whole(number: Number) -> bool:
+    return isinstance(number, Fraction) and number.denominator == 1
+
+
+def _without_sign(node: Node) -> Node:
+    return node.args[0] if node.op == "neg" else node
+
+
+def _hidden_rounding(node: Node, value: Number) -> Fraction:
+    """Return how far a side may be off because the decimals that it computes with were rounded before."""
+    if decimal_and_ulp(node) is not None:
+        return Fraction(0)
+    count = _count_decimals(node)
+    if count > MAX_DECIMALS:
+        raise UnreadableError("too many decimals")
+    off = Fraction(0)
+    for i in range(count):
+        shifted, _ = _shift_decimal(node, i)
+        off += abs(_to_fraction(evaluate(shifted, {})) - _to_fraction(value))
+    return off * Fraction(101, 100)
+
+
+def _count_decimals(node: Node) -> int:
+    return (node.op == "num" and node.ulp is not None) + sum(_count_decimals(arg) for arg in node.args)
+
+
+def _shift_decimal(node: Node, index: int) -> tuple[Node, int]:
+    """Add half a unit in the last place to the decimal with this index. Also returns the index left to find."""
+    if node.op == "num" and node.ulp is not None:
+        return (replace(node, number=node.number + node.ulp / 2) if index == 0 else node), index - 1
+    args = []
+    for arg in node.args:
+        if index >= 0:
+            arg, index = _shift_decimal(arg, index)
+        args.append(arg)
+    return (replace(node, args=tuple(args)) if args else node), index
+
+
+def _is_doubtful(link: Link) -> bool:
+    """Whether a false equation may be true in another sense than the one that was read."""
+    left, right = link.left, link.right
+    if left.doubtful or right.doubtful or any([t.kind for t in side.tokens] == ["pi"] for side in (left, right)):
+        return True  # a lone π is a name as often as a number
+    if left.labelled and is_literal(left):
+        return True
+    converts = left.units and right.units and left.units != right.units
+    # 5 km = 3.1 miles, 3 feet + 5 inches = 41 inches
+    mixed_sum = any(len(side.units) > 1 and _has_sum(side) for side in (left, right))
+    if converts and (mixed_sum or len(left.units) == len(right.units) == 1):
+        return True
+    if _is_ambiguous_product(left.tokens) or _is_ambiguous_product(right.tokens):
+        return True
+    try:
+        a, b = (_to_fraction(evaluate(next(_read_nodes(side)), {})) for side in (left, right))
+        # 12 × 7 = 84 + 3 = 87: the result goes on into the next step.
+        first = _leading_value(right)
+        if first is not None and abs(first[0] - a) <= first[1]:
+            return True
+        # 12 * 11 / 2 * 1 = 66: a product below the line, written without brackets.
+        if any(_compare(*nodes, link.approximate) for nodes in _group_divisors(link)):
+            return True
+    except (UnreadableError, StopIteration, KeyError):
+        return True
+    factors = UNIT_FACTORS if converts else COMMON_UNIT_FACTORS
+    if a and b and a / b in (100, Fraction(1, 100)) and any(token.delimited for token in (*left.tokens, *right.tokens)):
+        return True  # cents and dollars
+    has_units = left.units or right.units or _has_percent(link)
+    return bool(has_units and a and b and _is_unit_factor(abs(a / b), factors))
+
+
+def _group_divisors(link: Link) -> Iterator[tuple[Node, Node]]:
+    sides = [_spell_grouped(side.tokens) for side in (link.left, link.right)]
+    if any(sides):
+        plain = [next(_spellings(side.tokens)) for side in (link.left, link.right)]
+        yield parse_expression(sides[0] or plain[0]), parse_expression(sides[1] or plain[1])
+
+
+def _spell_grouped(tokens: tuple[Token, ...]) -> str:
+    """Spell a side so that / divides by the whole product after it; "" if that is no other reading."""
+    spelled: list[str] = []
+    open_groups = [0]
+    changed = False
+    for token in tokens:
+        if token.kind in ("percent", "degree"):
+            continue
+        is_op = token.kind == "op"
+        if token.kind == "close" or (is_op and token.value in "+-/"):
+            spelled.append(")" * open_groups[-1])
+            open_groups[-1] = 0
+        if token.kind in ("open", "boxed"):
+            open_groups.append(0)
+        elif token.kind == "close":
+            open_groups.pop()
+        changed |= is_op and token.value == "*" and open_groups[-1] > 0
+        spelled.append(token.value)
+        if is_op and token.value == "/":
+            spelled.append("(")
+            open_groups[-1] += 1
+    return "".join(spelled) + ")" * open_groups[-1] if changed else ""
+
+
+def _has_sum(side: Side) -> bool:
+    return any(token.kind == "op" and token.value in "+-" for token in side.tokens)
+
+
+def _is_unit_factor(ratio: Fraction, factors: frozenset[int]) -> bool:
+    ratio = ratio if ratio > 1 else 1 / ratio
+    if ratio.denominator != 1:
+        return False
+    return ratio.numerator in factors or set(str(ratio.numerator).removeprefix("1")) <= {"0"}
+
+
+def _leading_value(side: Side) -> tuple[Fraction, Fraction] | None:
+    """Return the first number of a side that goes on after it, and its unit in the last place."""
+    tokens = side.tokens
+    if len(tokens) < 3 or tokens[0].kind != "num" or tokens[1].kind != "op":
+        return None
+    node = parse_expression(tokens[0].value)
+    return node.number, node.ulp or Fraction(0)
+
+
+def _is_ambiguous_product(tokens: tuple[Token, ...]) -> bool:
+    """Whether a side has a product without a sign after a quotient (6/2(1+2)), or a sign before a power (-2^2)."""
+    divided = [False]  # at each depth of brackets, whether a quotient has begun
+    for i, token in enumerate(tokens):
+        previous = tokens[i - 1] if i else None
+        begins_factor = token.kind in ("open", "boxed", "command", "pi")
+        if divided[-1] and begins_factor and previous and previous.kind in ("num", "close", "pi", "superscript"):
+            return True
+        if token.kind in ("open", "boxed"):
+            divided.append(False)
+        elif token.kind == "close":
+            divided.pop()
+        elif token.kind == "op":
+            divided[-1] = token.value == "/" or (divided[-1] and token.value == "^")
+    values = [token.value for token in tokens[:3]]
+    return values[:1] == ["-"] and "^" in values[2:]
