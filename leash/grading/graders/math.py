@@ -74,11 +74,24 @@ def _answer_class(parsed: ParsedAnswer) -> str:
         return f"{parsed.brackets[0]}{', '.join(items)}{parsed.brackets[1]}"
     if parsed.kind == "matrix":
         return f"[{'; '.join(items)}]"
-    if parsed.kind in ("list", "set", "union"):
+    if parsed.kind in ("list", "union"):
         return (" ∪ " if parsed.kind == "union" else ", ").join(sorted(items))
+    if parsed.kind == "set":
+        return ", ".join(sorted(set(items))) or "∅"
+    if parsed.kind == "relation":
+        return " ".join(part for pair in zip(items, f"{parsed.brackets} ", strict=True) for part in pair).strip()
+    if parsed.kind == "ratio":
+        return _ratio_class(parsed)
     if parsed.kind in ("value", "equation") and parsed.node:
         return _value_class(parsed.node, parsed)
     return text_key(parsed.text) or parsed.text
+
+
+def _ratio_class(parsed: ParsedAnswer) -> str:
+    """3:4 and 6:8 are 3/4. A ratio of more numbers has the ratio of each to the last."""
+    nodes = [item.node for item in parsed.items if item.node]
+    ratios = [Node("div", (node, nodes[-1])) for node in nodes[:-1]]
+    return ":".join(_value_class(ratio, parsed) for ratio in ratios) + ":1" * (len(ratios) > 1)
 
 
 def _value_class(node: Node, parsed: ParsedAnswer) -> str:
