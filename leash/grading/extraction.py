@@ -51,7 +51,7 @@ _BOX_NAME = re.compile(r"(?:(?<![A-Za-z\\])|(?<=\\quad))([A-Za-z])(_\{?\w{1,3}\}
 _SIGN = re.compile(r"(-|−|\\pm|±)(\s*)$")
 _BEFORE_SIGN = re.compile(r"(?:[=<>≤≥({&]|\\[(\[]|\\(?:leq?|geq?|approx|q?quad|implies|Rightarrow|to))$")
 # Without a space after the sign, words and the beginning of a line may also stand before it.
-_BEFORE_ATTACHED_SIGN = re.compile(r"(?:^|[\n:,;]|\*\*|\\\\|(?<![A-Za-z\\])[A-Za-z]{2,}\s)$")
+_BEFORE_ATTACHED_SIGN = re.compile(r"(?:^|\n|[:,;]\s*|\*\*|\\\\|(?<![A-Za-z\\])[A-Za-z]{2,}\s)$")
 _UNSIGNED_CONTENT = re.compile(r"[\w.\\{}/ ]+")
 _TEXT_COMMAND = re.compile(r"^\\text\{\s*([^{}]*)\}$")
 _UNBRACED_CONTENT = re.compile(r"\s*(-?\d[\d.,/]*|[A-Z](?![A-Za-z]))")
@@ -173,7 +173,7 @@ def _find_box_before(text: str, end: int, floor: int = 0) -> tuple[int, int, str
 def _add_sign(text: str, begin: int, end: int, content: str) -> tuple[int, int, str]:
     """Add the sign that stands before a box, unless it is a dash, a bullet or a subtraction."""
     head = text[max(begin - SIGN_CONTEXT_CHARS, 0) : begin]
-    if not (sign := _SIGN.search(head)):
+    if not (sign := _SIGN.search(head)) or "=" in content:
         return begin, end, content
     before = head[: sign.start()]
     paragraph = text[max(text.rfind("\n\n", 0, begin), begin - STATED_TAIL_CHARS, 0) : begin]

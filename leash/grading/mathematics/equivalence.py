@@ -44,7 +44,7 @@ _NAMED_OPTION = re.compile(r"(?i:option|choice)\s+\(?([A-H])\)?")
 _LABELLED_OPTION = re.compile(
     r"(?:\\text[a-z]*\s*\{\s*)?\(?([A-H])(?:\)|[.:](?=[\s\\}]))(?:[.:]|\s)*(?:\}\s*|(?<=\s)|(?=\\))(\S.*)"
 )
-_OTHER_OPTION = re.compile(r"^(?:,|and|or|not)\b|\(?\b[A-H]\)")
+_OTHER_OPTION = re.compile(r"^(?:,|and|or|not)\b|\b[A-H](?:\)|[.:]\s)")
 _INDEXED_NAME = re.compile(r"([A-Za-z])_\{?\d+\}?")
 _PLAIN_FRACTION = re.compile(r"(-?)\\[dt]?frac\{(\d{1,300})\}\{(\d{1,300})\}")
 

@@ -58,16 +58,16 @@ def evaluation_points(first: Node, second: Node) -> Iterator[dict[str, Fraction]
     sides = unknowns(first), unknowns(second)
     caseless = all(len({name.lower() for name in side}) == len(side) for side in sides)
     points = range(INTEGER_POINTS if whole else RATIONAL_POINTS)
-    signed = _has_absolute_value(first) or _has_absolute_value(second)
+    signed = has_absolute_value(first) or has_absolute_value(second)
     for point, sign in [(point, -1 if signed and point % 2 == 0 else 1) for point in points]:
         yield {name: sign * _draw_coordinate(name.lower() if caseless else name, point, whole) for name in names}
 
 
-def _has_absolute_value(node: Node) -> bool:
+def has_absolute_value(node: Node) -> bool:
     r"""Return whether a value is taken without its sign. \ln|x| is written \ln x as often as not."""
     if node.op == "call" and node.name in ("ln", "log", "log10") and node.args[0].op == "abs":
-        return _has_absolute_value(node.args[0].args[0])
-    return node.op == "abs" or any(map(_has_absolute_value, node.args))
+        return has_absolute_value(node.args[0].args[0])
+    return node.op == "abs" or any(map(has_absolute_value, node.args))
 
 
 @lru_cache(maxsize=2000)

@@ -36,6 +36,7 @@ _UNICODE_SIGNS = str.maketrans(
     | {char: f" {unicodedata.normalize('NFKC', char)}".replace("⁄", "/") for char in "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"}
 )
 _SUPERSCRIPT_RUN = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺]+")
+_SQUARE_METERS = re.compile(r"(?<=\d)\s+m([²³])$")  # but 5m^2 has a variable
 # Names that no answer spells out in letters, so that two backslashes before them are one that was escaped.
 _ESCAPED_COMMAND = re.compile(
     r"(?<!\\)\\\\(?=(?:[dtc]?frac|sqrt|pi|left|right|text(?:bf|it|rm)?|math(?:rm|bf|bb)|mbox|cdot|times|div|infty|cup|cap"
@@ -105,8 +106,7 @@ _REWRITE_RULES = [
         ("\\", rf"{_TEXT_COMMAND}\{{\s*([ei])\s*\}}", r"\1"),
         ("to", rf"(?<=[\d}}])\s*(?:{_TEXT_COMMAND}\{{\s*to\s*\}}|\bto\b)\s*(?=[\d\\])", ":"),  # 11 to 21
         (",", rf"((?:{_MONTH})\s+\d{{1,2}}),", r"\1"),  # July 4, 1776
-        ("", r"(?<=[-+,(\[\s])(?:infinity|inf|oo)(?=\s*[,)\]])", r"\\infty"),
-        ("m^{", r"(?<=\d)\s+m\^\{([23])\}$", r"\\text{ m}^\1"),  # 5 m²
+        ("", r"(?:^|(?<=[-+,(\[\s]))(?:infinity|inf|oo)(?=\s*(?:[,)\]]|$))", r"\\infty"),
     ]
 ]
 _CONJUNCTION = re.compile(
@@ -141,6 +141,7 @@ NUMBER_WORDS |= {word: str(number) for number, word in zip(range(30, 100, 10), _
 def normalize_latex(text: str) -> str:
     """Return the text in the one spelling that the parser reads."""
     text = strip_special_tokens(text.strip(" *`\n\t"))
+    text = _SQUARE_METERS.sub(r"\\text{ m}\1", text)
     text = _SUPERSCRIPT_RUN.sub(lambda run: f"^{{{run[0].translate(SUPERSCRIPTS)}}}", text).translate(_UNICODE_SIGNS)
     text = unescape_backslashes(text)
     for needed, pattern, replacement in _REWRITE_RULES:
