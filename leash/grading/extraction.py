@@ -2,8 +2,9 @@ r"""Find the answer that a completion gives. The rules are the same for every mo
 
     extract(r"12 + 5 = 17 , \boxed{ 17 }")                          ->  "17"
     extract("so it is <answer> 17 </answer>")                       ->  "17"
-    extract(r"x = \boxed{1} or x = \boxed{3}")                      ->  "3"       (the last box is the answer ...)
-    extract(r"\boxed{1} and \boxed{3}")                             ->  "1, 3"    (... unless boxes form a list)
+    extract(r"\boxed{1}. No, it is \boxed{3}")                      ->  "3"       (the last box is the answer ...)
+    extract(r"x = \boxed{1} or x = \boxed{3}")                      ->  "1, 3"    (... unless boxes form a list)
+    extract(r"So $y = -\boxed{3}$.")                                ->  "-3"      (a sign belongs to its box)
     extract("18 - 5 = 13\n#### 13")                                 ->  "13"
     extract(r"<think> maybe \boxed{4}, no ... </think> \boxed{5}")  ->  "5"
 
@@ -13,6 +14,9 @@ Thinking that never ends holds no answer.
 
 Texts are searched from the end for fixed words, so a text of 120 kB costs no more than its tail.
 
+A sign belongs to the box if nothing stands before it that it could be subtracted from: `= -\boxed{3}` is -3, but
+`x - \boxed{3}`, a dash ("Answer - \boxed{3}") and a list item (a line "- \boxed{3}") are 3.
+
 This module also owns the scanners for boxes, answer tags and braces that graders share. Whether an answer is correct
 is decided elsewhere (leash/grading/graders).
 """
@@ -20,6 +24,8 @@ is decided elsewhere (leash/grading/graders).
 from __future__ import annotations
 
 import re
+
+from leash.grading.mathematics.spelling import strip_special_tokens
 
 BOX_COMMANDS = ("\\boxed", "\\fbox", "\\framebox")
 ANSWER_OPEN_TAG, ANSWER_CLOSE_TAG = "<answer>", "</answer>"
@@ -32,6 +38,7 @@ MAX_UNCLOSED_BOXES = 20
 STATED_TAIL_CHARS = 400
 MAX_STATED_CHARS = 120
 MAX_STATED_WORDS = 6
+SIGN_CONTEXT_CHARS = 60  # what stands before a sign tells whether it is one
 # Boxes form a list if little stands between them.
 MAX_BOX_GAP_CHARS = 30
 MAX_LISTED_BOXES = 30
@@ -40,23 +47,41 @@ _BRACE = re.compile(r"[{}]")
 _BRACE_OR_ESCAPE = re.compile(r"\\.|[{}]", re.DOTALL)
 _LIST_SEPARATORS = re.compile(r"(?:[\s$,;]|\\[()\[\],; ]|\\q?quad|\\text\{\s*(?:and|or)\s*\}|and|or)*")
 _LIST_CONNECTIVE = re.compile(r"[,;]|and|or")
+_BOX_NAME = re.compile(r"(?:(?<![A-Za-z\\])|(?<=\\quad))([A-Za-z])(_\{?\w{1,3}\}?)?\s*=\s*$")
+_SIGN = re.compile(r"(-|−|\\pm|±)(\s*)$")
+_BEFORE_SIGN = re.compile(r"(?:[=<>≤≥({&]|\\[(\[]|\\(?:leq?|geq?|approx|q?quad|implies|Rightarrow|to))$")
+# Without a space after the sign, words and the beginning of a line may also stand before it.
+_BEFORE_ATTACHED_SIGN = re.compile(r"(?:^|\n|[:,;]\s*|\*\*|\\\\|(?<![A-Za-z\\])[A-Za-z]{2,}\s)$")
+_UNSIGNED_CONTENT = re.compile(r"[\w.\\{}/ ]+")
 _TEXT_COMMAND = re.compile(r"^\\text\{\s*([^{}]*)\}$")
 _UNBRACED_CONTENT = re.compile(r"\s*(-?\d[\d.,/]*|[A-Z](?![A-Za-z]))")
-_ANSWER_PHRASE = re.compile(r"answer\**\s*(?:is\b\s*:?|:)\s*|####\s*", re.IGNORECASE)
+_ANSWER_PHRASE = re.compile(
+    r"answer\**\s*(?:is\b\s*:?|:)\s*(?:(?:therefore|thus|hence|then|simply|exactly|equal to|given by)\b[,:]?\s*)*"
+    r"|####\s*",
+    re.IGNORECASE,
+)
+_DISPLAY = re.compile(r"\\\[(.*?)\\\]|\$\$(.*?)\$\$", re.DOTALL)
+_FORMULA_SIGNS = re.compile(r"^\\{1,2}[(\[]|\\{1,2}[)\]]$")
 # Models copy these from the instruction.
 _PLACEHOLDERS = {"", "answer", "your answer", "your answer here", "final answer", "your final answer", "...", "…", "?"}
 
 
 def extract(text: str) -> str | None:
     """Return the answer that a completion ends with, or None."""
-    thinking, reply = _split_thinking(text)
+    thinking, reply = _split_thinking(_strip_tokens_at_end(text))
     searches = ((_find_boxed, reply), (_find_open_or_tagged, reply), (_find_stated, reply), (_find_boxed, thinking))
     for find, part in searches:
         if (answer := find(part)) is None:
             continue
         if _TEXT_COMMAND.sub(r"\1", answer.strip()).strip(" []<>_\n").casefold() not in _PLACEHOLDERS:
-            return " ".join(answer.split())
+            return strip_special_tokens(" ".join(answer.split()))
     return None
+
+
+def _strip_tokens_at_end(text: str) -> str:
+    """Remove tokens such as </s> at the end. Only the tail is searched."""
+    tail = text[-STATED_TAIL_CHARS:].rstrip()
+    return text[:-STATED_TAIL_CHARS] + strip_special_tokens(tail) if tail.endswith(">") else text
 
 
 def strip_thinking(text: str) -> str:
@@ -111,19 +136,24 @@ def _find_boxed(text: str) -> str | None:
     if (box := _find_box_before(text, len(text))) is None:
         return None
     begin, _, content = box
-    contents = [content]
+    contents, names = [content], [_BOX_NAME.search(text, max(begin - SIGN_CONTEXT_CHARS, 0), begin)]
     while len(contents) < MAX_LISTED_BOXES and (earlier := _find_box_before(text, begin, begin - MAX_BOX_CHARS)):
-        gap = text[earlier[1] : begin]
+        name = _BOX_NAME.search(text, max(earlier[0] - SIGN_CONTEXT_CHARS, 0), earlier[0])
+        # The box after "or x =" continues a list only if the one before has a name too.
+        gap = text[earlier[1] : names[0].start() if names[0] and name else begin]
         # A connective is required: white space alone separates two attempts, not two items.
         if len(gap) > MAX_BOX_GAP_CHARS or not (_LIST_CONNECTIVE.search(gap) and _LIST_SEPARATORS.fullmatch(gap)):
             break
         begin = earlier[0]
         contents.insert(0, earlier[2])
+        names.insert(0, name)
+    if all(names) and len({name[1] for name in names if name}) > 1:  # x = 4 and y = 9
+        return ", ".join(f"{name[0]}{part}" for name, part in zip(names, contents, strict=True) if name)
     return ", ".join(contents) if len(set(contents)) > 1 else content
 
 
 def _find_box_before(text: str, end: int, floor: int = 0) -> tuple[int, int, str] | None:
-    """Return begin, end and content of the last box that begins in text[floor:end] and closes."""
+    """Return begin, end and content, all with its sign, of the last box that begins in text[floor:end] and closes."""
     for _ in range(MAX_UNCLOSED_BOXES):
         begin, command = max((text.rfind(command, max(floor, 0), end), command) for command in BOX_COMMANDS)
         if begin < 0:
@@ -131,13 +161,28 @@ def _find_box_before(text: str, end: int, floor: int = 0) -> tuple[int, int, str
         after = begin + len(command)
         # \boxed 5 needs no braces
         if bare := _UNBRACED_CONTENT.match(text, after, after + MAX_STATED_CHARS):
-            return begin, bare.end(), bare[1].rstrip(".,")
+            return _add_sign(text, begin, bare.end(), bare[1].rstrip(".,"))
         if (opening := text.find("{", after, after + 3)) >= 0:
             closing = find_closing_brace(text, opening, opening + MAX_BOX_CHARS, skip_escaped=True)
             if closing is not None:
-                return begin, closing + 1, text[opening + 1 : closing]
+                return _add_sign(text, begin, closing + 1, text[opening + 1 : closing])
         end = begin
     return None
+
+
+def _add_sign(text: str, begin: int, end: int, content: str) -> tuple[int, int, str]:
+    """Add the sign that stands before a box, unless it is a dash, a bullet or a subtraction."""
+    head = text[max(begin - SIGN_CONTEXT_CHARS, 0) : begin]
+    if not (sign := _SIGN.search(head)) or "=" in content:
+        return begin, end, content
+    before = head[: sign.start()]
+    paragraph = text[max(text.rfind("\n\n", 0, begin), begin - STATED_TAIL_CHARS, 0) : begin]
+    opens_formula = before.rstrip(" ").endswith("$") and (paragraph.count("$") % 2 == 1 or before.endswith("$$"))
+    is_sign = opens_formula or _BEFORE_SIGN.search(before.rstrip())
+    if not (is_sign or (not sign[2] and _BEFORE_ATTACHED_SIGN.search(before))):
+        return begin, end, content
+    signed = content.strip() if _UNSIGNED_CONTENT.fullmatch(content.strip()) else f"({content})"
+    return begin - len(sign[0]), end, ("\\pm " if sign[1] in ("\\pm", "±") else "-") + signed
 
 
 def _find_open_or_tagged(text: str) -> str | None:
@@ -156,8 +201,10 @@ def _find_stated(text: str) -> str | None:
     tail = text.rstrip()[-STATED_TAIL_CHARS:]
     if not (phrases := list(_ANSWER_PHRASE.finditer(tail))):
         return None
-    line = tail[phrases[-1].end() :].strip().partition("\n")[0]
+    rest = tail[phrases[-1].end() :].strip(" *:\n\t")
+    display = _DISPLAY.match(rest)  # a formula on lines of its own
+    line = (display[1] or display[2] or "").strip() if display else rest.partition("\n")[0]
     stated = re.split(r"\.\s|\.$", line)[0].strip(" *`$:")
-    stated = stated.removeprefix("\\(").removesuffix("\\)").removeprefix("\\[").removesuffix("\\]").strip()
+    stated = _FORMULA_SIGNS.sub("", stated).strip()
     is_short = len(stated) <= MAX_STATED_CHARS and ("\\" in stated or len(stated.split()) <= MAX_STATED_WORDS)
     return stated if is_short else None

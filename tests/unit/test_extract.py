@@ -37,7 +37,34 @@ LISTS: list[tuple[str, str | None, str]] = [
     (r"\(\boxed{1}\) and \(\boxed{3}\)", "1, 3", "in formulas"),
     (r"\boxed{5} or \boxed{5}", "5", "the same answer twice"),
     ("\\boxed{1}\n\n\\boxed{3}", "3", "only a word or a comma makes a list"),
-    (r"x = \boxed{1} or x = \boxed{3}", "3", "only a word or a comma makes a list"),
+    ("$x = \\boxed{1}$\n\n$x = \\boxed{3}$", "3", "only a word or a comma makes a list"),
+    (r"x = \boxed{1} or x = \boxed{3}", "1, 3", "a name for each"),
+    (r"$x_1 = \boxed{1}$, $x_2 = -\boxed{3}$", "1, -3", "a name and a sign"),
+    (r"$x = \boxed{4}$ and $y = \boxed{9}$", "x = 4, y = 9", "different names stay"),
+    (r"\boxed{4}, so $y = \boxed{9}$", "9", "a name for one only"),
+    (r"$x = \boxed{4}$, so $y = \boxed{9}$", "9", "one follows from the other"),
+]
+
+SIGNS: list[tuple[str, str | None, str]] = [
+    (r"$y = -\boxed{3}$", "-3", "a sign before the box"),
+    (r"$-\boxed{\frac{1}{3}}$", r"-\frac{1}{3}", "at the beginning of a formula"),
+    (r"The answer is -\boxed{3}", "-3", "after words"),
+    (r"$-\boxed{x + 1}$", "-(x + 1)", "of a sum"),
+    (r"$x = \pm\boxed{3}$", r"\pm 3", "two signs"),
+    (r"$x - \boxed{3}$", "3", "a subtraction"),
+    (r"$x$ - \boxed{3}", "3", "a dash or a subtraction"),
+    (r"Answer - \boxed{3}", "3", "a dash"),
+    ("So:\n- \\boxed{3}", "3", "a list item"),
+]
+
+TOKENS: list[tuple[str, str | None, str]] = [
+    ("The answer is 4.</s>", "4", "a special token at the end"),
+    ("#### 4<|im_end|>\n<|endoftext|>", "4", "and two"),
+    (r"\boxed{4</s>}", "4", "inside the box"),
+    ("<answer>6<|im_end|>0", "6<|im_end|>0", "but not in the middle"),
+    ("The answer is x < s>", "x < s>", "nor anything else in angles"),
+    ("The final answer is:\n\\[\n5\n\\]", "5", "a formula on lines of its own"),
+    ("The answer is therefore $5$.", "5", "an adverb"),
 ]
 
 TAGS: list[tuple[str, str | None, str]] = [
@@ -81,7 +108,7 @@ THOUGHTS: list[tuple[str, str | None, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "answer", "why"), BOXES + LISTS + TAGS + STATED + THOUGHTS)
+@pytest.mark.parametrize(("text", "answer", "why"), BOXES + LISTS + SIGNS + TOKENS + TAGS + STATED + THOUGHTS)
 def test_extract_finds_the_answer(text: str, answer: str | None, why: str) -> None:
     assert extract(text) == answer, why
 

@@ -25,7 +25,7 @@ from typing import Any
 from leash.grading.mathematics.answer_parsing import ParsedAnswer, parse_answer
 from leash.grading.mathematics.equivalence import EquivalenceRules, is_equivalent, is_unparsed
 from leash.grading.mathematics.expression import MAX_ANSWER_CHARS, Node, UnreadableError
-from leash.grading.mathematics.identity import INTEGER_POINTS, evaluation_points
+from leash.grading.mathematics.identity import INTEGER_POINTS, evaluation_points, has_absolute_value
 from leash.grading.mathematics.math_verify_fallback import is_math_verify_parsable
 from leash.grading.mathematics.spelling import text_key
 from leash.grading.mathematics.values import Number, evaluate, number_to_mpmath, unknowns
@@ -74,11 +74,24 @@ def _answer_class(parsed: ParsedAnswer) -> str:
         return f"{parsed.brackets[0]}{', '.join(items)}{parsed.brackets[1]}"
     if parsed.kind == "matrix":
         return f"[{'; '.join(items)}]"
-    if parsed.kind in ("list", "set", "union"):
+    if parsed.kind in ("list", "union"):
         return (" ∪ " if parsed.kind == "union" else ", ").join(sorted(items))
+    if parsed.kind == "set":
+        return ", ".join(sorted(set(items))) or "∅"
+    if parsed.kind == "relation":
+        return " ".join(part for pair in zip(items, f"{parsed.brackets} ", strict=True) for part in pair).strip()
+    if parsed.kind == "ratio":
+        return _ratio_class(parsed)
     if parsed.kind in ("value", "equation") and parsed.node:
         return _value_class(parsed.node, parsed)
     return text_key(parsed.text) or parsed.text
+
+
+def _ratio_class(parsed: ParsedAnswer) -> str:
+    """3:4 and 6:8 are 3/4. A ratio of more numbers has the ratio of each to the last."""
+    nodes = [item.node for item in parsed.items if item.node]
+    ratios = [Node("div", (node, nodes[-1])) for node in nodes[:-1]]
+    return ":".join(_value_class(ratio, parsed) for ratio in ratios) + ":1" * (len(ratios) > 1)
 
 
 def _value_class(node: Node, parsed: ParsedAnswer) -> str:
@@ -96,8 +109,10 @@ def _value_class(node: Node, parsed: ParsedAnswer) -> str:
                 return f"{names}: {_format_number(first / second)} = 0"
         except (UnreadableError, ZeroDivisionError):
             return "".join(parsed.text.split())
-        # At whole points one value is not enough: floor(n/2) and floor(n/3) agree at some of them.
-        shown = ", ".join(_format_number(value) for value in (values if len(values) == INTEGER_POINTS else values[:1]))
+        # At whole points one value is not enough: floor(n/2) and floor(n/3) agree at some of them. Nor is it for |x|,
+        # which is x where x is positive.
+        all_values = len(values) == INTEGER_POINTS or has_absolute_value(node)
+        shown = ", ".join(_format_number(value) for value in (values if all_values else values[:1]))
     return f"{names}: {shown}" if names else shown
 
 

@@ -18,7 +18,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from leash.grading.extraction import find_closing_brace
-from leash.grading.mathematics.spelling import SUPERSCRIPTS
+from leash.grading.mathematics.spelling import (
+    SUPERSCRIPTS,
+    expand_magnitudes,
+    strip_special_tokens,
+    unescape_backslashes,
+)
 
 DEFAULT_TOLERANCE = 0.05
 ZERO_TOLERANCE = 1e-9  # absolute: a gold of 0 has no relative tolerance
@@ -36,7 +41,10 @@ CHARACTER_REPLACEMENTS = {
     "\u00a0": " ",
     **dict.fromkeys("\u2009\u202f", ""),  # thin spaces, between thousands
 }
-FONT_COMMANDS = "text|mathrm|mathbf|mathit|mathsf|textbf|textrm|mbox|operatorname|bf|rm"
+FONT_COMMANDS = (
+    "text|mathrm|mathbf|mathit|mathsf|textbf|textrm|textit|textnormal|textsf|texttt|emph|boldsymbol|mbox|operatorname|bf|rm"
+    "|boxed"
+)
 # LaTeX that does not change the value, with its replacement. The order matters.
 LATEX_REPLACEMENTS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
     (re.compile(r"\\[,!]|\\(?:left|right|displaystyle|big|Big)(?![a-zA-Z])"), ""),
@@ -47,7 +55,7 @@ LATEX_REPLACEMENTS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], 
     (re.compile(rf"\\(?:{FONT_COMMANDS})\s*\{{((?:[^{{}}]|\{{[^{{}}]*\}})*)\}}"), r" \1 "),
     (re.compile(r"\^\s*(?:\{\s*\\circ\s*\}|\\circ|\\degree)|\\degree(?![a-zA-Z])"), "°"),
     (re.compile(r"\{,\}"), ","),
-    (re.compile(r"\\%"), "%"),
+    (re.compile(r"\\%|(?<=\d)\s*(?:pct|per cent)\b"), "%"),
     (re.compile(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺]+"), lambda m: f"^{{{m[0].translate(SUPERSCRIPTS)}}}"),
 ]
 TEXT_COMMAND = re.compile(r"\$?\\(?:text|mathrm|mathbf|textbf|textrm|mbox)\s*\{(.*)\}\$?", re.DOTALL)
@@ -80,10 +88,12 @@ def grade(answer: str, gold: Sequence[str], meta: Mapping[str, Any]) -> float:
         golds += [value, value * _scale(meta)]
     if (quantity := find_quantity(answer)) is None:
         return 0.0
-    values = [quantity.value]
     if quantity.unit.startswith("%") and "%" not in str(meta.get("unit") or ""):
-        values.append(quantity.value / 100)
-    return float(any(is_close(value, accepted, tolerance) for value in values for accepted in golds))
+        # 28% is 0.28, and 28 if the gold lacks the sign; but 0.28% is not 0.28.
+        if any(is_close(quantity.value / 100, accepted, tolerance) for accepted in golds):
+            return 1.0
+        golds = [accepted for accepted in golds if abs(accepted) >= 1]
+    return float(any(is_close(quantity.value, accepted, tolerance) for accepted in golds))
 
 
 def canonical(answer: str, meta: Mapping[str, Any]) -> str:
@@ -144,7 +154,7 @@ def parse_quantity(text: str) -> Quantity | None:
 
 def strip_latex(text: str) -> str:
     """Write signs one way and remove LaTeX that does not change the value."""
-    text = text.strip().strip("*")
+    text = unescape_backslashes(strip_special_tokens(text.strip())).strip("*")
     wrapped = TEXT_COMMAND.fullmatch(text)
     # A \text{…} around the whole text is removed unless its brace closes earlier, as in \text{a} b \text{c}.
     if wrapped and find_closing_brace(text, wrapped.start(1) - 1) in (wrapped.end(1), None):
@@ -153,7 +163,7 @@ def strip_latex(text: str) -> str:
         text = text.replace(sign, replacement)
     for pattern, latex_replacement in LATEX_REPLACEMENTS:
         text = pattern.sub(latex_replacement, text)
-    return text.strip()
+    return expand_magnitudes(text, "*").strip()
 
 
 class _ParseError(Exception):

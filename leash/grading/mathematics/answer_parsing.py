@@ -13,59 +13,79 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
+from math import gcd
 
 from leash.grading.mathematics.expression import (
     FUNCTIONS,
     MAX_ANSWER_CHARS,
     MAX_PARSE_DEPTH,
+    TRIG_FUNCTIONS,
     Node,
     UnreadableError,
+    operations,
     parse_expression,
     symbols,
 )
 from leash.grading.mathematics.identity import is_same_value
 from leash.grading.mathematics.spelling import (
+    NUMBER_WORDS,
     find_closing_bracket,
     normalize_latex,
     split_outside_brackets,
     strip_outer_braces,
 )
-from leash.grading.mathematics.values import decimal_and_ulp
+from leash.grading.mathematics.values import decimal_and_ulp, real_value
 
 MAX_LIST_ITEMS = 60  # a longer list is a table, not an answer
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedAnswer:
-    """kind: value, equation, list, set, tuple (or interval), union, matrix, numeral (in a base), text."""
+    """kind: value, equation, ratio, relation, list, set, tuple (or interval), union, matrix, numeral, text."""
 
     kind: str
     text: str
     node: Node | None = None  # of a value; of an equation, left minus right
-    items: tuple[ParsedAnswer, ...] = ()
+    items: tuple[ParsedAnswer, ...] = ()  # of an equation such as m + n = 7, its right side
     name: str = ""  # the x of x = 5
     equation: Node | None = None  # of a named value, left minus right
     unit: str = ""  # of a numeral, its base
     percent: bool = False
-    brackets: str = ""
+    brackets: str = ""  # of a relation, its signs
 
 
 _TEXT_COMMAND = r"\\(?:text|textbf|textit|textrm|mbox|mathrm|rm)\s*\{[^{}]*\}"
 _SYMBOL = r"(?:[A-Za-z]|\\[A-Za-z]+)(?:_(?:\{[^{}]*\}|\w))?'*"
 _NAMED_ANSWER = re.compile(
     rf"(?P<name>{_SYMBOL}(?:\s*\([^()=]*\))?|[A-Za-z]{{2,20}}|{_TEXT_COMMAND}"
-    rf"|\\angle[\sA-Za-z_{{}}\d]*|\([A-Za-z, ]*\))"
+    rf"|m?\s*\\angle[\sA-Za-z_{{}}\d]*|\([A-Za-z, ]*\)|{_SYMBOL}(?:\s*:\s*{_SYMBOL})+"
+    # A length, an area or a modulus. |x| = 5 is an equation for x.
+    r"|\|(?:[A-Z]{2}|[zw]|\\(?:vec|overrightarrow|mathbf)\{[A-Za-z]{1,2}\})\||\\\|[^|=]{1,20}\\\||\\overline\{[A-Z]{2}\}"
+    r"|\[[A-Z]{3,6}\])"
     r"\s*(?:=|\\in(?![A-Za-z])|\\approx(?![A-Za-z]))\s*(?P<rest>.+)"
 )
-_MATRIX = re.compile(r"\\begin\{(?P<kind>[pbB]?matrix|array)\}(?:\{[clr|]*\})?(?P<rows>.*)\\end\{(?P=kind)\}")
+_MATRIX = re.compile(
+    r"[(\[]?\s*\\begin\{(?P<kind>[pbB]?matrix|smallmatrix|array)\}(?:\{[clr|]*\})?(?P<rows>.*)\\end\{(?P=kind)\}\s*[)\]]?"
+)
 _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?!\d|,\d)")
-_NUMERAL = re.compile(r"(?P<digits>[0-9A-F]*[0-9][0-9A-F]*)_\{?(?P<base>\d+)\}?")
+_NUMERAL = re.compile(
+    r"(?:\\text\{|\()?(?P<digits>[0-9A-F]*[0-9][0-9A-F]*)[})]?"
+    r"(?:_\{?(?:base\s+)?|\s*\(?(?:\\text\{\s*)?\(?base\s*\}?\s*)"
+    rf"(?P<base>\d+|{'|'.join(NUMBER_WORDS)})\s*[)}}]*"
+)
 _RELATION = re.compile(r"[<>≤≥]")
+_SET_BUILDER = re.compile(
+    rf"\\\{{\s*{_SYMBOL}(?:\s*\\in\s*\\mathbb\{{R\}})?\s*(?:\\mid(?![A-Za-z])|\||:)(?P<condition>.*)\\\}}"
+)
+_REALS_WITHOUT = re.compile(r"(?:\\mathbb\{R\}|\(-\\infty\s*,\s*\+?\\infty\s*\))\s*∖\s*\\\{(?P<points>.*)\\\}")
+_CLOCK = re.compile(r"(\d{1,2})\s*:\s*([0-5]\d)")
+_REALS = frozenset([r"\mathbb{R}", r"\R", "all real numbers", "all reals"])
+_NO_SOLUTION = frozenset([r"\emptyset", "no solution", "no solutions", "empty set", "the empty set"])
 _TEXT_UNIT = re.compile(rf"\s*((?:{_TEXT_COMMAND}\s*(?:\^\{{?-?\d+\}}?)?[\s/]*)+)$")
 _WORD_UNIT = re.compile(
-    r"(?<=[\d})%])\s*((?:(?:square|cubic|sq\.?|cu\.?)\s+)?"
-    r"(?:[a-z]{4,}|day|hrs|min|sec|mph|mol|[kcmnµ]m|[mk]g|mL|[kM]?Hz|[kM]?J|[kM]W|eV|Pa|ft|mi|lb|m/s)"
+    r"(?:(?<=[\d})%])\s*|(?<=\\pi)\s+)((?:(?:square|cubic|sq\.?|cu\.?)\s+)?"
+    r"(?:[a-z]{4,}|day|hrs?|min|sec|mph|mol|[kcmnµ]m|[mk]g|mL|[kM]?Hz|[kM]?J|[kM]W|eV|Pa|ft|mi|lbs?|in|m/s)"
     r"(?:[\s/][a-z]{1,12})*)"
     r"(?:\^\{?-?\d+\}?)?\.?$"
 )
@@ -76,10 +96,11 @@ _WORD_PATTERN = re.compile(
 _NUMERIC_PART = re.compile(r"\d|\\pi")
 _NON_UNIT_WORDS = (
     "is are if for where when with not any all only no or and more less most least than times mod base plus minus over "
-    "by hundred thousand million billion trillion dozen half halves squared cubed root factorial point infinity"
+    "by hundred thousand million billion trillion dozen half halves squared cubed root factorial point infinity "
+    "hundreds thousands millions billions trillions dozens bn mn"
 )
 _NON_UNIT_PATTERN = re.compile(
-    rf"(?<![a-z])(?:{'|'.join((*_NON_UNIT_WORDS.split(), *FUNCTIONS))})(?![a-z])", re.IGNORECASE
+    rf"(?<![a-z])(?:(?i:{'|'.join((*_NON_UNIT_WORDS.split(), *(set(FUNCTIONS) - {'min'})))})|k)(?![a-z])"
 )
 _APPROXIMATION_PREFIX = re.compile(r"^(?:\\approx|approximately|about|roughly|\\sim)(?![A-Za-z])\s*")
 
@@ -107,9 +128,35 @@ def _parse(text: str) -> ParsedAnswer:
 
 
 def _parse_numeral(text: str) -> ParsedAnswer | None:
-    """Parse 2516_8."""
-    match = _NUMERAL.fullmatch(text)
-    return ParsedAnswer("numeral", match["digits"].lstrip("0") or "0", unit=match["base"]) if match else None
+    """Parse 2516_8 or 2516 (base eight)."""
+    if not (match := _NUMERAL.fullmatch(text)):
+        return None
+    base = NUMBER_WORDS.get(match["base"], match["base"])
+    return ParsedAnswer("numeral", match["digits"].lstrip("0") or "0", unit=base)
+
+
+def _parse_known_set(text: str) -> ParsedAnswer | None:
+    r"""Parse the real numbers, with or without some points, and the empty set."""
+    if text in _REALS or text.casefold() in _REALS:
+        return _interval(text, "-\\infty", "\\infty")
+    if without := _REALS_WITHOUT.fullmatch(text):
+        return _reals_without(text, without["points"])
+    return ParsedAnswer("set", text) if text.casefold() in _NO_SOLUTION else None
+
+
+def _interval(text: str, low: str, high: str, brackets: str = "()") -> ParsedAnswer:
+    return ParsedAnswer("tuple", text, items=(_parse(low), _parse(high)), brackets=brackets)
+
+
+def _reals_without(text: str, points: str) -> ParsedAnswer | None:
+    """Parse the real numbers without these points to a union of intervals."""
+    parsed = _parse(points)
+    items = parsed.items if parsed.kind == "list" else (parsed,)
+    values = [(real_value(item.node), item.text) for item in items if item.kind == "value" and item.node]
+    if len(values) < len(items) or any(value is None for value, _ in values):
+        return None
+    ends = ["-\\infty", *(point for _, point in sorted(values, key=lambda value: value[0] or 0)), "\\infty"]
+    return ParsedAnswer("union", text, items=tuple(_interval("", *pair) for pair in pairwise(ends)))
 
 
 def _parse_matrix(text: str) -> ParsedAnswer | None:
@@ -173,8 +220,25 @@ def _parse_list(text: str) -> ParsedAnswer | None:
         ordered = sorted(items, key=lambda item: item.name)
         return ParsedAnswer("tuple", text, items=tuple(ordered), brackets="()", name=",".join(sorted(names)))
     if all(item.kind == "tuple" and _RELATION.search(item.text) for item in items):  # x < 2 or x > 3
+        return _overlap(text, items) or ParsedAnswer("union", text, items=items)
+    if all(item.kind == "tuple" and len(item.items) == 2 for item in items) and any(
+        "\\infty" in item.text or item.brackets != "()" for item in items
+    ):  # intervals, not points
         return ParsedAnswer("union", text, items=items)
     return ParsedAnswer("list", text, items=items)
+
+
+def _overlap(text: str, items: tuple[ParsedAnswer, ...]) -> ParsedAnswer | None:
+    """Read x > 3 and x < 5 as 3 < x < 5. Nobody would say "or" here."""
+    lower = [item for item in items if item.items[1].text == "\\infty"]
+    upper = [item for item in items if item.items[0].text == "-\\infty"]
+    if len(items) != 2 or len(lower) != 1 or len(upper) != 1 or not (lower[0].items[0].node and upper[0].items[1].node):
+        return None
+    low, high = real_value(lower[0].items[0].node), real_value(upper[0].items[1].node)
+    if low is None or high is None or low >= high:
+        return None
+    ends = lower[0].items[0], upper[0].items[1]
+    return ParsedAnswer("tuple", text, items=ends, brackets=lower[0].brackets[0] + upper[0].brackets[1])
 
 
 def _parse_items(parts: list[str]) -> tuple[ParsedAnswer, ...]:
@@ -189,30 +253,70 @@ def _parse_union(text: str) -> ParsedAnswer | None:
 
 
 def _parse_inequality(text: str) -> ParsedAnswer | None:
-    """Parse 2 ≤ x < 5 as [2, 5) and x > 3 as (3, ∞)."""
+    """Parse 2 ≤ x < 5 as [2, 5), x > 3 as (3, ∞) and a < b + c as a relation."""
     signs = _RELATION.findall(text)
     parts = [part.strip() for part in _RELATION.split(text)]
-    names = [i for i, part in enumerate(parts) if re.fullmatch(_SYMBOL, part) and part != "\\infty"]
-    if len(signs) not in (1, 2) or len(names) != 1 or (len(signs) == 2 and names != [1]):
+    if not signs or not all(parts):
         return None
+    if len(parts) == 2 and any(re.fullmatch(rf"-\s*{_SYMBOL}", part) for part in parts):  # -x > -1 is 1 > x
+        parts = [part[1:].strip() if part[0] == "-" else f"-({part})" for part in reversed(parts)]
     if signs[0] in ">≥":
         # Turn the chain around, so that its signs are < or ≤.
         flipped = str.maketrans("<>≤≥", "><≥≤")
-        parts, signs, names = parts[::-1], [s.translate(flipped) for s in signs[::-1]], [len(parts) - 1 - names[0]]
+        parts, signs = parts[::-1], [s.translate(flipped) for s in signs[::-1]]
     if any(sign in ">≥" for sign in signs):
         return None
+    names = [i for i, part in enumerate(parts) if re.fullmatch(_SYMBOL, part) and part != "\\infty"]
+    if len(signs) > 2 or len(names) != 1 or (len(signs) == 2 and names != [1]):
+        items = tuple(_parse(part) for part in parts)
+        is_readable = all(item.kind == "value" or (item.kind == "text" and item.node) for item in items)
+        return ParsedAnswer("relation", text, items=items, brackets="".join(signs)) if is_readable else None
     low = parts[names[0] - 1] if names[0] else "-\\infty"
     high = parts[names[0] + 1] if names[0] + 1 < len(parts) else "\\infty"
     opening = "[" if names[0] and signs[0] == "≤" else "("
     closing = "]" if names[0] + 1 < len(parts) and signs[-1] == "≤" else ")"
-    return ParsedAnswer("tuple", text, items=(_parse(low), _parse(high)), brackets=opening + closing)
+    return _interval(text, low, high, opening + closing)
+
+
+def _parse_exclusion(text: str) -> ParsedAnswer | None:
+    """Parse x ≠ 3 as the real numbers without 3."""
+    parts = [part.strip() for part in text.split("≠")]
+    if len(parts) != 2 or not all(parts):
+        return None
+    # A name goes before its value.
+    parts.sort(key=lambda part: not re.fullmatch(_SYMBOL, part))
+    if re.fullmatch(_SYMBOL, parts[0]) and (union := _reals_without(text, parts[1])):
+        return union
+    items = tuple(_parse(part) for part in parts)
+    return ParsedAnswer("relation", text, items=items, brackets="≠") if all(item.node for item in items) else None
+
+
+def _parse_ratio(text: str) -> ParsedAnswer | None:
+    """Parse 11:21. A time of day such as 6:30 or 7:05 is no ratio; 1:30 may be one."""
+    parts = split_outside_brackets(text, ":")
+    if not 2 <= len(parts) <= 6 or not all(parts):
+        return None
+    clock = _CLOCK.fullmatch(text)
+    if clock and (gcd(int(clock[1]), int(clock[2])) > 1 or clock[2].startswith("0")):
+        return None
+    items = tuple(_parse(part) for part in parts)
+    is_ratio = all(item.kind == "value" and not item.unit for item in items)  # 3:30 \text{ PM} is none
+    return ParsedAnswer("ratio", text, items=items) if is_ratio else None
 
 
 def _parse_bracketed(text: str) -> ParsedAnswer | None:
+    if built := _SET_BUILDER.fullmatch(text):
+        condition = _parse(built["condition"].strip())
+        return condition if condition.kind in ("tuple", "union") else None
     if text.startswith("\\{") and text.endswith("\\}") and find_closing_bracket(text, 1) == len(text) - 1:
         parts = [part for part in split_outside_brackets(text[2:-2].strip(), ",;") if part]
         items = _parse_items(parts)
-        return ParsedAnswer("set", text, items=items) if items and len(items) <= MAX_LIST_ITEMS else None
+        return ParsedAnswer("set", text, items=items) if len(items) <= MAX_LIST_ITEMS else None
+    if outward := re.fullmatch(r"([\[\]])([^\[\],;]+)[,;]([^\[\],;]+)([\[\]])", text):  # ]2, 3[ is (2, 3)
+        brackets = "(" * (outward[1] == "]") or "[", ")" * (outward[4] == "[") or "]"
+        return _interval(text, outward[2].strip(), outward[3].strip(), "".join(brackets))
+    if labelled := re.fullmatch(r"[A-Z]\s*(\(.*,.*\))", text):  # the point P(1, 2)
+        text = labelled[1]
     # A gold of OlympiadBench is t(0,4]: half-open brackets make an interval, not a product.
     if half := re.fullmatch(r"[a-z]\s*((?:\(.*\]|\[.*\)))", text):
         text = half[1]
@@ -223,7 +327,11 @@ def _parse_bracketed(text: str) -> ParsedAnswer | None:
         return _parse(parts[0])
     if not 2 <= len(parts) <= MAX_LIST_ITEMS:
         return None
-    return ParsedAnswer("tuple", text, items=tuple(_parse(part) for part in parts), brackets=text[0] + text[-1])
+    items = tuple(_parse(part) for part in parts)
+    if text[0] == "[" and all(item.brackets == "[]" and len(item.items) == len(items[0].items) for item in items):
+        rows = tuple(replace(item, brackets="()") for item in items)  # [[1, 2], [3, 4]]
+        return ParsedAnswer("matrix", text, items=rows)
+    return ParsedAnswer("tuple", text, items=items, brackets=text[0] + text[-1])
 
 
 def _parse_equation(text: str) -> ParsedAnswer | None:
@@ -238,7 +346,31 @@ def _parse_equation(text: str) -> ParsedAnswer | None:
         return None
     if not symbols(difference):
         return _parse_chain(text)
-    return None if len(parts) > 2 else ParsedAnswer("equation", text, node=difference, equation=difference)
+    quantity = _parse_quantity(parts)
+    if len(parts) > 2 and not quantity:
+        return None
+    return ParsedAnswer("equation", text, node=difference, items=quantity, equation=difference)
+
+
+def _parse_quantity(sides: list[str]) -> tuple[ParsedAnswer, ...]:
+    r"""Return the value that an equation gives to a quantity such as m + n, AB \cdot CD or \sin A, else nothing.
+
+    A side with a number or a power in it is no such quantity: 2x = 10 and x^2 = 4 are not solved. A zero on the right
+    makes an equation of a line.
+    """
+    try:
+        nodes = [parse_expression(side) for side in sides]
+    except UnreadableError:
+        return ()
+    inner = _parse_chain("=".join(sides[1:]))
+    is_named = operations(nodes[0]) - symbols(nodes[0]) <= _QUANTITY_OPERATIONS and not _has_numbers(nodes[0])
+    is_closed = inner.kind == "value" and not any(symbols(node) - {"pi", "e"} for node in nodes[1:])
+    is_value = is_named and is_closed and inner.node is not None and real_value(inner.node) not in (None, 0)
+    return (inner,) if is_value else ()
+
+
+def _has_numbers(node: Node) -> bool:
+    return node.op == "num" or any(map(_has_numbers, node.args))
 
 
 def _parse_plus_minus(text: str) -> ParsedAnswer | None:
@@ -262,6 +394,8 @@ def _parse_value(text: str) -> ParsedAnswer | None:
         node = parse_expression(number)
     except UnreadableError:
         return None
+    if "infty" in symbols(node) and node != _INFINITY and node != Node("neg", (_INFINITY,)):
+        return None  # infinity over infinity has no value
     # "ab" may be a product or a word: it stays a text, with its product as node.
     kind = "text" if _ONLY_LETTERS.fullmatch(number) else "value"
     return ParsedAnswer(kind, text if kind == "text" else number, node=node, unit=unit, percent=percent)
@@ -280,8 +414,11 @@ def _split_unit(text: str) -> tuple[str, str]:
     return text, ""
 
 
+_INFINITY = Node("symbol", name="infty")
+_QUANTITY_OPERATIONS = frozenset(["add", "neg", "mul", "div", *TRIG_FUNCTIONS])
+
 # The order matters: a list may hold equations, an equation may hold values.
 _PARSERS = (
-    *(_parse_numeral, _parse_matrix, _parse_named, _parse_list, _parse_union, _parse_inequality, _parse_bracketed),
-    *(_parse_equation, _parse_plus_minus, _parse_value),
+    *(_parse_numeral, _parse_known_set, _parse_matrix, _parse_named, _parse_list, _parse_union, _parse_inequality),
+    *(_parse_exclusion, _parse_bracketed, _parse_equation, _parse_plus_minus, _parse_ratio, _parse_value),
 )

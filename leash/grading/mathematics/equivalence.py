@@ -23,11 +23,11 @@ from fractions import Fraction
 from functools import lru_cache
 
 from leash.grading.mathematics.answer_parsing import ParsedAnswer, has_words, parse_answer
-from leash.grading.mathematics.expression import MAX_ANSWER_CHARS, Node, UnreadableError
-from leash.grading.mathematics.identity import COARSE_DIGITS, is_proportional, is_same_value
+from leash.grading.mathematics.expression import MAX_ANSWER_CHARS, Node
+from leash.grading.mathematics.identity import is_proportional, is_same_value
 from leash.grading.mathematics.math_verify_fallback import is_math_verify_equal
-from leash.grading.mathematics.spelling import normalize_latex, text_key
-from leash.grading.mathematics.values import decimal_and_ulp, evaluate, unknowns
+from leash.grading.mathematics.spelling import mark_digit_gaps, normalize_latex, text_key
+from leash.grading.mathematics.values import decimal_and_ulp, real_value, unknowns
 
 # Other graders accept a relative error of 1e-4. Half a unit in the fourth digit is at most five times that.
 MIN_SIGNIFICANT_DIGITS = 4
@@ -40,7 +40,16 @@ UNIT_ALIASES = (
 CANONICAL_UNITS = {name: names.split()[0] for names in UNIT_ALIASES.split("|") for name in names.split()}
 
 _PLAIN_NUMBER = re.compile(r"-?\d{1,300}(?:[/.]\d{1,300})?")
+_NAMED_OPTION = re.compile(r"(?i:option|choice)\s+\(?([A-H])\)?")
+_LABELLED_OPTION = re.compile(
+    r"(?:\\text[a-z]*\s*\{\s*)?\(?([A-H])(?:\)|[.:](?=[\s\\}]))(?:[.:]|\s)*(?:\}\s*|(?<=\s)|(?=\\))(\S.*)"
+)
+_OTHER_OPTION = re.compile(r"^(?:,|and|or|not)\b|\b[A-H](?:\)|[.:]\s)")
+_INDEXED_NAME = re.compile(r"([A-Za-z])_\{?\d+\}?")
 _PLAIN_FRACTION = re.compile(r"(-?)\\[dt]?frac\{(\d{1,300})\}\{(\d{1,300})\}")
+
+
+_ONE = ParsedAnswer("value", "1", node=Node("num", number=Fraction(1)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +76,11 @@ def is_equivalent(gold: str, answer: str, rules: EquivalenceRules) -> bool:
     expected, given = parse_answer(gold, rules.multiple), parse_answer(answer, rules.multiple)
     if _is_same(expected, given, rules):
         return True
+    if option := _split_option(normalize_latex(answer)):
+        letter, content = option
+        return text_key(normalize_latex(gold)) in (letter, f"({letter})") or (
+            bool(content) and is_equivalent(gold, content, rules)
+        )
     return (is_unparsed(expected) or is_unparsed(given)) and is_math_verify_equal(expected.text, given.text)
 
 
@@ -78,6 +92,14 @@ def _parse_plain_number(text: str) -> Fraction | None:
         return Fraction(text) if _PLAIN_NUMBER.fullmatch(text) else None
     except ZeroDivisionError:
         return None
+
+
+def _split_option(text: str) -> tuple[str, str] | None:
+    """Split "(C) 42", "C. 42" or "Option C" to the letter and the content. "(C) and (D)" is no option."""
+    if named := _NAMED_OPTION.fullmatch(text):
+        return named[1], ""
+    labelled = _LABELLED_OPTION.fullmatch(text)
+    return (labelled[1], labelled[2]) if labelled and not _OTHER_OPTION.search(labelled[2]) else None
 
 
 def is_unparsed(parsed: ParsedAnswer) -> bool:
@@ -92,6 +114,13 @@ def _is_same(gold: ParsedAnswer, answer: ParsedAnswer, rules: EquivalenceRules) 
         return len(bases) == 1 and (gold.text.lstrip("0") or "0") == (answer.text.lstrip("0") or "0")
     if "text" in (gold.kind, answer.kind):
         return _is_same_text(gold, answer)
+    # m + n = 7 is an answer to "find m + n", but 7 is none to "find the line".
+    if answer.kind == "equation" and answer.items and gold.kind in ("value", "ratio") and not gold.equation:
+        return _is_same(gold, answer.items[0], rules)
+    if "ratio" in (gold.kind, answer.kind):
+        return _is_same_ratio(gold, answer)
+    if gold.kind == answer.kind == "relation":
+        return gold.brackets == answer.brackets and _is_same_sequence(gold.items, answer.items, rules)
     if gold.kind == answer.kind == "value":
         return _is_same_quantity(gold, answer, rules)
     # x = 5 is solved, so 2x = 10 is no answer to it. y = 2x + 3 is an equation in any form.
@@ -103,10 +132,25 @@ def _is_same(gold: ParsedAnswer, answer: ParsedAnswer, rules: EquivalenceRules) 
 
 def _is_same_text(gold: ParsedAnswer, answer: ParsedAnswer) -> bool:
     if is_unparsed(gold) or is_unparsed(answer):
-        return "".join(gold.text.split()) == "".join(answer.text.split())
+        keys = ["".join(mark_digit_gaps(parsed.text).split()) for parsed in (gold, answer)]
+        return keys[0] == keys[1]
     if gold.kind != answer.kind and gold.node and answer.node:  # "ab" and a \cdot b
         return is_same_value(gold.node, answer.node)
     return bool(key := text_key(gold.text)) and key == text_key(answer.text)
+
+
+def _is_same_ratio(gold: ParsedAnswer, answer: ParsedAnswer) -> bool:
+    """Compare 3:4 with 6:8, or with the fraction 3/4."""
+    sides = [parsed.items if parsed.kind == "ratio" else (parsed, _ONE) for parsed in (gold, answer)]
+    nodes = [[item.node for item in side if item.kind == "value" and item.node] for side in sides]
+    if not (len(sides[0]) == len(sides[1]) == len(nodes[0]) == len(nodes[1])):
+        return False
+    pairs = list(zip(*nodes, strict=True))
+    # a : b is c : d if ad = bc.
+    return all(
+        is_same_value(Node("mul", (pairs[0][0], second)), Node("mul", (pairs[0][1], first)))
+        for first, second in pairs[1:]
+    )
 
 
 def _is_same_quantity(gold: ParsedAnswer, answer: ParsedAnswer, rules: EquivalenceRules) -> bool:
@@ -134,7 +178,7 @@ def _is_same_percent(gold: Node, answer: Node, percent: bool, rules: Equivalence
         return _is_close(gold, answer, rules) or _is_close(gold, Node("mul", (answer, hundred)), rules)
     if _is_close(gold, Node("div", (answer, hundred)), rules):
         return True
-    bare = None if unknowns(gold) else _real_value(gold)
+    bare = None if unknowns(gold) else real_value(gold)
     return bare is not None and abs(bare) >= 1 and _is_close(gold, answer, rules)
 
 
@@ -151,15 +195,44 @@ def _is_same_collection(gold: ParsedAnswer, answer: ParsedAnswer, rules: Equival
     kinds = gold.kind, answer.kind
     if kinds in (("tuple", "tuple"), ("matrix", "matrix")):
         return gold.brackets == answer.brackets and _is_same_sequence(gold.items, answer.items, rules)
-    if kinds in (("tuple", "list"), ("list", "tuple")):  # (1, 2) and 1, 2; but no interval is a list
-        return "()" in (gold.brackets, answer.brackets) and _is_same_sequence(gold.items, answer.items, rules)
-    if kinds in (("list", "list"), ("set", "set"), ("set", "list"), ("list", "set"), ("union", "union")):
+    if kinds in (("tuple", "list"), ("list", "tuple"), ("set", "tuple"), ("tuple", "set")):
+        # x_1 = 2, x_2 = 3 has no order, and neither has [1, 2, 3], which is too long for an interval.
+        if _is_indexed(gold) or _is_indexed(answer) or (kinds[0] == "list" and _is_long_list(answer)):
+            return _is_same_multiset(gold.items, answer.items, rules)
+        # (1, 2) and 1, 2; but no interval is a list, and no set is a tuple
+        return (
+            "set" not in kinds
+            and "()" in (gold.brackets, answer.brackets)
+            and _is_same_sequence(gold.items, answer.items, rules)
+        )
+    if "set" in kinds and set(kinds) <= {"set", "list"}:  # {1, 1, 2} is {1, 2}
+        golds = _distinct(gold.items, rules) if gold.kind == "set" else gold.items
+        return _is_same_multiset(golds, _distinct(answer.items, rules), rules)
+    if kinds in (("list", "list"), ("union", "union")):
         return _is_same_multiset(gold.items, answer.items, rules)
     if kinds in (("set", "value"), ("value", "set")):  # {5} and 5
-        return _is_same_sequence(gold.items or (gold,), answer.items or (answer,), rules)
+        sides = [parsed.items if parsed.kind == "set" else (parsed,) for parsed in (gold, answer)]
+        return _is_same_sequence(sides[0], _distinct(sides[1], rules), rules)
     if kinds == ("value", "list"):  # 1/2 or 0.5: one answer in two ways
         return all(_is_same(gold, item, rules) for item in answer.items)
     return False
+
+
+def _is_indexed(parsed: ParsedAnswer) -> bool:
+    names = [_INDEXED_NAME.fullmatch(name) for name in parsed.name.split(",")]
+    return parsed.kind == "tuple" and len({name[1] for name in names if name}) == 1 and all(names)
+
+
+def _is_long_list(parsed: ParsedAnswer) -> bool:
+    return parsed.brackets == "[]" and len(parsed.items) > 2
+
+
+def _distinct(items: Sequence[ParsedAnswer], rules: EquivalenceRules) -> list[ParsedAnswer]:
+    kept: list[ParsedAnswer] = []
+    for item in items:
+        if not any(_is_same(other, item, rules) for other in kept):
+            kept.append(item)
+    return kept
 
 
 def _is_same_sequence(gold: Sequence[ParsedAnswer], answer: Sequence[ParsedAnswer], rules: EquivalenceRules) -> bool:
@@ -182,7 +255,7 @@ def _is_close(gold: Node, answer: Node, rules: EquivalenceRules) -> bool:
         return True
     if unknowns(gold) | unknowns(answer):
         return False
-    expected, given = _real_value(gold), _real_value(answer)
+    expected, given = real_value(gold), real_value(answer)
     if expected is None or given is None:
         return False
     gold_decimal, error = decimal_and_ulp(gold), abs(expected - given)
@@ -200,18 +273,3 @@ def _is_close(gold: Node, answer: Node, rules: EquivalenceRules) -> bool:
         return False
     coarser, ulp = max(decimals, key=lambda decimal: decimal[1])
     return abs(coarser) >= ulp * 10 ** (MIN_SIGNIFICANT_DIGITS - 1) and error <= ulp / 2
-
-
-def _real_value(node: Node) -> Fraction | None:
-    """Return a value to more digits than decimals have, or None if it is not real."""
-    import mpmath
-
-    with mpmath.workdps(COARSE_DIGITS):
-        try:
-            number = evaluate(node, {})
-        except UnreadableError:
-            return None
-        if isinstance(number, Fraction):
-            return number
-        real = mpmath.isfinite(number) and abs(number.imag) <= abs(number.real) / 10 ** (COARSE_DIGITS // 2)
-        return Fraction(str(number.real)) if real else None

@@ -7,8 +7,8 @@ r"""Identity: whether two expressions are the same, found by evaluating both rat
 Rational values are compared exactly, irrational values to 60 digits and, if these agree, to 200. Expressions with
 symbols are compared at points derived from the symbols' names: rational numbers above 2, or whole numbers if there is a
 floor, a factorial or the like. Different expressions practically never agree there. All points are positive, so x and
-\sqrt{x^2} count as the same. A letter may be written in either case, as constants of integration are, unless one side
-uses both cases.
+\sqrt{x^2} count as the same; but if there is an absolute value outside a logarithm, they are negative, so that |x| is
+not x. A letter may be written in either case, as constants of integration are, unless one side uses both cases.
 """
 
 from __future__ import annotations
@@ -57,8 +57,17 @@ def evaluation_points(first: Node, second: Node) -> Iterator[dict[str, Fraction]
     # C may also be written c unless one side has both.
     sides = unknowns(first), unknowns(second)
     caseless = all(len({name.lower() for name in side}) == len(side) for side in sides)
-    for point in range(INTEGER_POINTS if whole else RATIONAL_POINTS):
-        yield {name: _draw_coordinate(name.lower() if caseless else name, point, whole) for name in names}
+    points = range(INTEGER_POINTS if whole else RATIONAL_POINTS)
+    signed = has_absolute_value(first) or has_absolute_value(second)
+    for point, sign in [(point, -1 if signed and point % 2 == 0 else 1) for point in points]:
+        yield {name: sign * _draw_coordinate(name.lower() if caseless else name, point, whole) for name in names}
+
+
+def has_absolute_value(node: Node) -> bool:
+    r"""Return whether a value is taken without its sign. \ln|x| is written \ln x as often as not."""
+    if node.op == "call" and node.name in ("ln", "log", "log10") and node.args[0].op == "abs":
+        return has_absolute_value(node.args[0].args[0])
+    return node.op == "abs" or any(map(has_absolute_value, node.args))
 
 
 @lru_cache(maxsize=2000)

@@ -15,71 +15,147 @@ import unicodedata
 from functools import lru_cache
 
 SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
+MAGNITUDES = {
+    "hundred": "10^{2}",
+    "thousand": "10^{3}",
+    "million": "10^{6}",
+    "billion": "10^{9}",
+    "trillion": "10^{12}",
+}
+MAGNITUDES["dozen"] = "12"
 
 _TEXT_COMMAND = r"\\(?:text|textbf|textit|textrm|mbox|mathrm|mathbf|mathit|rm|operatorname)\s*"
 _DEGREE = r"\^\s*\{?\s*\\circ\s*\}?"
 _TRIG_FUNCTION = r"\\(?:sin|cos|tan|cot|sec|csc)(?:\^\{?\d+\}?)?"
+_MONTH = "(?:Jan|Febr)uary|March|April|May|June|July|August|(?:Septem|Octo|Novem|Decem)ber"
 _UNICODE_SIGNS = str.maketrans(
     {"−": "-", "–": "-", "×": "\\times ", "·": "\\cdot ", "⋅": "\\cdot ", "÷": "/", "π": "\\pi ", "±": "\\pm "}
     | {"∞": "\\infty ", "∪": "\\cup ", "∈": "\\in ", "°": "^\\circ ", "⁄": "/", "≈": "\\approx ", "√": "\\sqrt "}
     | {"，": ",", "（": "(", "）": ")", "⟨": "(", "⟩": ")", "\u00a0": " ", "\u2009": " ", "\u202f": " "}
-    | {char: f"^{{{digit}}}" for char, digit in zip("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789", strict=True)}
-    | {char: f" {unicodedata.normalize('NFKC', char)}" for char in "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"}
+    | {"∛": "\\sqrt[3]", "∅": "\\emptyset ", "ℝ": "\\mathbb{R}", "¢": " cents", "“": '"', "”": '"', "’": "'", "∶": ":"}
+    | {char: f" {unicodedata.normalize('NFKC', char)}".replace("⁄", "/") for char in "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"}
 )
-# The order matters: thousands separators go before spaces, and degrees inside trigonometric functions before degrees.
+_SUPERSCRIPT_RUN = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺]+")
+_SQUARE_METERS = re.compile(r"(?<=\d)\s+m([²³])$")  # but 5m^2 has a variable
+# Names that no answer spells out in letters, so that two backslashes before them are one that was escaped.
+_ESCAPED_COMMAND = re.compile(
+    r"(?<!\\)\\\\(?=(?:[dtc]?frac|sqrt|pi|left|right|text(?:bf|it|rm)?|math(?:rm|bf|bb)|mbox|cdot|times|div|infty|cup|cap"
+    r"|l(?:e|eq|t)|g(?:e|eq|t)|neq?|pm|begin|end|[dt]?binom|ln|log|sin|cos|tan|theta|alpha|beta|gamma|lambda|q?quad|approx"
+    r"|circ|degree|angle|boxed|overline|in|emptyset|varnothing|[lr]floor|[lr]ceil|vec|c?dots|ldots|sum|int)(?![A-Za-z]))"
+)
+_ESCAPED_SIGN = re.compile(r"(?<!\\)\\\\(?=[{}%$!,;()])")
+_SINGLE_BACKSLASH = re.compile(r"(?<!\\)\\(?!\\)")
+_SPECIAL_TOKENS = re.compile(r"(?:\s*(?:</?s>|<\|[a-z_]{1,30}\|>|<eos>|<end_of_turn>|<｜[^<>｜]{1,40}｜>))+\s*$")
+# Each rule has a text without which it cannot match, since a search for a text is faster than one for a pattern. The
+# order matters: thousands separators go before spaces, and degrees inside trigonometric functions before degrees.
 _REWRITE_RULES = [
-    (re.compile(pattern), replacement)
-    for pattern, replacement in [
-        (r"⁄", "/"),
-        (r"\\(?:boxed|fbox)\s*(?=\{)", ""),
-        (rf"_\s*(?:\{{\s*)?{_TEXT_COMMAND}\{{\s*([^{{}}]*?)\s*\}}(?:\s*\}})?", r"_{\1}"),  # x_{\text{max}}
-        (r"\\\\(?:\[\d+pt\])?", "↵"),  # the end of a matrix's row
-        (r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|limits|nolimits)(?![A-Za-z])\.?", ""),
-        (r"(?<=\d)(?:,\\!|\{,\}|\\,|\\!|\\ )\s*(?=\d{3}(?!\d))", ""),  # 32,\!348
-        (r"\\(?:[,;:! ]|q?quad(?![A-Za-z]))|~", " "),
-        (r"\\\$|\$|\\[()\[\]](?!\w*pt\])|£|€|\\euro(?![A-Za-z])|\\pounds(?![A-Za-z])", ""),
-        (r"\\[dtc]frac(?![A-Za-z])", r"\\frac"),
-        (r"\\[dt]binom(?![A-Za-z])", r"\\binom"),
-        (r"\\(?:leqslant|leqq?|le)(?![A-Za-z])|<=", "≤"),
-        (r"\\(?:geqslant|geqq?|ge)(?![A-Za-z])|>=", "≥"),
-        (r"\\lt(?![A-Za-z])", "<"),
-        (r"\\gt(?![A-Za-z])", ">"),
-        (r"\\(?:dots|cdots|dotsc)(?![A-Za-z])|\.\.\.|…", r"\\ldots "),
-        (r"\\langle(?![A-Za-z])", "("),
-        (r"\\rangle(?![A-Za-z])", ")"),
-        (r"\\[lr]?vert(?![A-Za-z])", "|"),
-        (r"\*\*(?=[-\d({])", "^"),  # a power as Python writes it
-        (r"(?<=\d)\s*[xX]\s*(?=10\s*\^)", r"\\times "),
-        (rf"({_TRIG_FUNCTION})\s*\(?\s*([\d.]+)\s*{_DEGREE}\s*\)?", r"\1(\2\\pi/180)"),
-        (r"(?<![A-Za-z])(?:np|math|sympy)\.(?=[a-z])", ""),
-        (rf"(?<=\d)\s*\^?\s*\{{?(?:{_TEXT_COMMAND}\{{)?(?:st|nd|rd|th)\b\}}*", ""),  # 6th, 6^{\text{th}}
-        (r"\\%", "%"),
-        (r"(?<=\d)\s*\\?(?:%|percent(?:age)?\b)", "%"),
-        (rf"(?:{_DEGREE}|\\degrees?(?![A-Za-z]))\s*(?:{_TEXT_COMMAND}\{{\s*[CF]\s*\}}|[CF](?![A-Za-z]))?", ""),
-        (rf"(?<=[\d}}])\s*(?:{_TEXT_COMMAND}\{{\s*degrees?\s*\}}|degrees?\b)", ""),
-        (r"(?<=\d)\s*\^\s*\{\s*(?:\\prime\s*)+\}", ""),  # seconds and minutes of arc
-        (r"\^\s*\{\s*\\prime\s*\}|\^\s*\\prime(?![A-Za-z])", "'"),
-        (rf"{_TEXT_COMMAND}\{{\s*([ei])\s*\}}", r"\1"),
+    (needed, re.compile(pattern), replacement)
+    for needed, pattern, replacement in [
+        ("\\", r"\\(?:boxed|fbox)\s*(?=\{)", ""),
+        ("\\", r"\\(?:textnormal|textsf|texttt|textsc|textup|emph|hbox)(?![A-Za-z])", r"\\text"),
+        ("\\", r"\\(?:boldsymbol|bm|bold|underline|mathsf|mathtt)(?=\s*\{)", r"\\mathbf"),
+        ("\\", r"\\(?:text)?color\s*\{[^{}]*\}", ""),
+        ("\\", r"\\text\s*\{\s*\}", " "),
+        ("\\", rf"_\s*(?:\{{\s*)?{_TEXT_COMMAND}\{{\s*([^{{}}]*?)\s*\}}(?:\s*\}})?", r"_{\1}"),  # x_{\text{max}}
+        ("\\\\", r"\\\\(?:\[\d+pt\])?", "↵"),  # the end of a matrix's row
+        ("\\", r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|limits|nolimits)(?![A-Za-z])\.?", ""),
+        ("\\", r"(?<=\d)(?:,\\!|\\text\{,\}|\\,|\\!|\\ )\s*(?=\d{3}(?!\d))", ""),  # 32,\!348
+        ("{,}", r"(?<=\d)\{,\}\s*(?=\d{3}(?!\d))", ""),
+        ("\\!", r"\\!", ""),
+        ("\\", r"\\(?:[,;: ]|q?quad(?![A-Za-z]))", " "),
+        ("~", r"~", " "),
+        ("\\", r"\\[()\[\]](?!\w*pt\])|\\euro(?![A-Za-z])|\\pounds(?![A-Za-z])", ""),
+        ("$", r"\\?\$", ""),
+        ("", r"[£€₹¥]|(?<![A-Za-z])(?:USD|EUR|GBP|INR|Rs\.?)\s*(?=\d)|(?<=\d)\s*(?:USD|EUR|GBP|INR)(?![A-Za-z])", ""),
+        ("\\", r"\\[dtc]frac(?![A-Za-z])|\\(?:nice|s)frac(?![A-Za-z])", r"\\frac"),
+        ("\\over", r"\{([^{}]*)\\over(?![A-Za-z])([^{}]*)\}", r"\\frac{\1}{\2}"),
+        ("\\choose", r"\{([^{}]*)\\choose(?![A-Za-z])([^{}]*)\}", r"\\binom{\1}{\2}"),
+        ("\\", r"\\[dt]binom(?![A-Za-z])", r"\\binom"),
+        ("\\", r"\\(?:leqslant|leqq?|le)(?![A-Za-z])", "≤"),
+        ("<=", r"<=", "≤"),
+        ("\\", r"\\(?:geqslant|geqq?|ge)(?![A-Za-z])", "≥"),
+        (">=", r">=", "≥"),
+        ("\\", r"\\lt(?![A-Za-z])", "<"),
+        ("\\", r"\\gt(?![A-Za-z])", ">"),
+        ("\\", r"\\neq?(?![A-Za-z])|\\not\s*=", "≠"),
+        ("!=", r"(?<=\s)!=", "≠"),  # without a space, 3!=6 has a factorial
+        ("\\", r"\\(?:dots|cdots|dotsc)(?![A-Za-z])", r"\\ldots "),
+        ("..", r"\.\.\.", r"\\ldots "),
+        ("…", r"…", r"\\ldots "),
+        ("\\", r"\\langle(?![A-Za-z])", "("),
+        ("\\", r"\\rangle(?![A-Za-z])", ")"),
+        ("\\", r"\\lbrace(?![A-Za-z])", r"\\{"),
+        ("\\", r"\\rbrace(?![A-Za-z])", r"\\}"),
+        ("\\", r"\\[lr]?vert(?![A-Za-z])", "|"),
+        ("\\", r"\\colon(?![A-Za-z])", ":"),
+        ("\\", r"\\varnothing(?![A-Za-z])", r"\\emptyset"),
+        ("\\", r"\\(?:setminus|backslash)(?![A-Za-z])", "∖"),
+        ("+/-", r"\+/-", r"\\pm "),
+        ("**", r"\*\*(?=[-\d({])", "^"),  # a power as Python writes it
+        ("10", r"(?<=\d)\s*[xX]\s*(?=10\s*\^)", r"\\times "),
+        ("\\", rf"({_TRIG_FUNCTION})\s*\(?\s*([\d.]+)\s*{_DEGREE}\s*\)?", r"\1(\2\\pi/180)"),
+        (".", r"(?<![A-Za-z])(?:np|math|sympy)\.(?=[a-z])", ""),
+        ("", rf"(?<=\d)\s*\^?\s*\{{?(?:{_TEXT_COMMAND}\{{)?(?:st|nd|rd|th)\b\}}*", ""),  # 6th, 6^{\text{th}}
+        ("%", r"\\%", "%"),
+        ("%", r"(?<=\d)\s*%", "%"),
+        ("p", rf"(?<=[\d}}])\s*(?:{_TEXT_COMMAND}\{{\s*)?(?:percent(?:age)?|per cent|pct)\b(?:\s*\}})?", "%"),
+        ("\\", rf"(?:{_DEGREE}|\\degrees?(?![A-Za-z]))\s*(?:{_TEXT_COMMAND}\{{\s*[CF]\s*\}}|[CF](?![A-Za-z]))?", ""),
+        ("deg", rf"(?<=[\d}}])\s*(?:{_TEXT_COMMAND}\{{\s*deg(?:rees?)?\s*\}}|deg(?:rees?)?\b)", ""),
+        ("\\", r"(?<=\d)\s*\^\s*\{\s*(?:\\prime\s*)+\}", ""),  # seconds and minutes of arc
+        ("\\", r"\^\s*\{\s*\\prime\s*\}|\^\s*\\prime(?![A-Za-z])", "'"),
+        ("\\", rf"{_TEXT_COMMAND}\{{\s*([ei])\s*\}}", r"\1"),
+        ("to", rf"(?<=[\d}}])\s*(?:{_TEXT_COMMAND}\{{\s*to\s*\}}|\bto\b)\s*(?=[\d\\])", ":"),  # 11 to 21
+        (",", rf"((?:{_MONTH})\s+\d{{1,2}}),", r"\1"),  # July 4, 1776
+        ("", r"(?:^|(?<=[-+,(\[\s]))(?:infinity|inf|oo)(?=\s*(?:[,)\]]|$))", r"\\infty"),
     ]
 ]
 _CONJUNCTION = re.compile(
     rf"\s*,?\s*(?:{_TEXT_COMMAND}\{{\s*(?:and|or)\s*\}}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z]))\s*"
 )
 _WRAPPED_TEXT = re.compile(rf"{_TEXT_COMMAND}\{{([^{{}}]*)\}}")
+_WRAPPER = re.compile(rf"(?:{_TEXT_COMMAND})?\{{")
 _SPACED_THOUSANDS = re.compile(r"\d{1,3}(?: \d{3})+")
-_REPEATING_DECIMAL = re.compile(r"(\d*)\.(\d*)\\(?:overline|bar)\{(\d+)\}")
+_REPEATING_DECIMAL = re.compile(r"(\d*)\.(\d*)\\(?:overline|bar|dot)\{(\d+)\}")
+_DOTTED_DECIMAL = re.compile(r"(-?)(\d*)\.(\d*?)(\d+?)\4+\s*\\ldots\s*")  # 0.166…
 _MIXED_NUMBER = re.compile(r"(-?\d+)\s+(\d+)/(\d+)")
+_MAGNITUDE = re.compile(rf"(?<=\d)\s*({_TEXT_COMMAND}\{{)?\s*({'|'.join(MAGNITUDES)})s?(?![A-Za-z])\s*(\}})?")
+# What introduces an answer, but not "the answer is not" or "at most".
+_INTRODUCTION = re.compile(
+    rf"(?:{_TEXT_COMMAND}\{{(?!(?:[^{{}}]*\s)?(?:not|no|least|most|less|more|than|if)\b)[^{{}}]*(?:\bis|\bequals|:)\s*\}}"
+    r"|(?:the\s+)?(?:(?:final|correct)\s+)?answer\s*(?:is\b|:)\s*:?(?!\s*not\b))\s*(?=\S)",
+    re.IGNORECASE,
+)
+_CHOSEN_OF = re.compile(
+    r"(?:\{\})?_\{?(\d+)\}?\s*C\s*_\{?(\d+)\}?|\^\{?(\d+)\}?\s*C\s*_\{?(\d+)\}?|C\(\s*(\d+)\s*,\s*(\d+)\s*\)"
+    r"|(\d+)\s*C\s*(\d+)|C_\{?(\d+)\}?\s*\^\{?(\d+)\}?"
+)
+_UNITS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
+)
+_TENS = "thirty forty fifty sixty seventy eighty ninety"
+NUMBER_WORDS = {word: str(number) for number, word in enumerate(f"{_UNITS} eighteen nineteen twenty".split())}
+NUMBER_WORDS |= {word: str(number) for number, word in zip(range(30, 100, 10), _TENS.split(), strict=True)}
 
 
 @lru_cache(maxsize=20_000)
 def normalize_latex(text: str) -> str:
     """Return the text in the one spelling that the parser reads."""
-    text = text.strip(" *`\n\t").translate(_UNICODE_SIGNS)
-    for pattern, replacement in _REWRITE_RULES:
-        text = pattern.sub(replacement, text)
-    text = _CONJUNCTION.sub(", ", text)
-    text = strip_outer_braces(" ".join(text.split()).rstrip(".,;: "))
+    text = strip_special_tokens(text.strip(" *`\n\t"))
+    text = _SQUARE_METERS.sub(r"\\text{ m}\1", text)
+    text = _SUPERSCRIPT_RUN.sub(lambda run: f"^{{{run[0].translate(SUPERSCRIPTS)}}}", text).translate(_UNICODE_SIGNS)
+    text = unescape_backslashes(text)
+    for needed, pattern, replacement in _REWRITE_RULES:
+        if needed in text:
+            text = pattern.sub(replacement, text)
+    text = _INTRODUCTION.sub("", expand_magnitudes(_CONJUNCTION.sub(", ", text)), count=1)
+    text = strip_outer_braces(" ".join(text.split()).rstrip(".,;: \\")).rstrip(".,;: ")
     text = _REPEATING_DECIMAL.sub(_repeating_to_fraction, text)
+    if text.casefold() in NUMBER_WORDS:
+        return NUMBER_WORDS[text.casefold()]
+    if dotted := _DOTTED_DECIMAL.fullmatch(text):
+        return dotted[1] + _repeating_to_fraction(dotted)
+    if "C" in text and (chosen := _CHOSEN_OF.fullmatch(text)):
+        return r"\binom{{{}}}{{{}}}".format(*filter(None, chosen.groups()))
     if _SPACED_THOUSANDS.fullmatch(text):
         return text.replace(" ", "")
     if mixed := _MIXED_NUMBER.fullmatch(text):
@@ -87,19 +163,44 @@ def normalize_latex(text: str) -> str:
     return text
 
 
+def strip_special_tokens(text: str) -> str:
+    """Remove tokens such as </s> and <|im_end|> at the end of a text."""
+    return _SPECIAL_TOKENS.sub("", text) if text.endswith(">") else text
+
+
+def unescape_backslashes(text: str) -> str:
+    r"""Halve the backslashes of a text that was escaped, as in \\frac{\\pi}{2}. A matrix's \\ stays."""
+    if "\\\\" not in text:
+        return text
+    if _SINGLE_BACKSLASH.search(text):
+        return _ESCAPED_COMMAND.sub(r"\\", text)
+    is_escaped = _ESCAPED_COMMAND.search(text) or _ESCAPED_SIGN.search(text)
+    return text.replace("\\\\", "\\") if is_escaped else text
+
+
+def expand_magnitudes(text: str, times: str = "\\times ") -> str:
+    r"""Write 1.5 million as 1.5 \times 10^{6}."""
+
+    def expand(match: re.Match[str]) -> str:
+        # The text command of 5 \text{ million dollars} still holds the unit.
+        opening = f" {match[1]}" if match[1] and not match[3] else ""
+        closing = " }" if match[3] and not match[1] else ""
+        return f" {times}{MAGNITUDES[match[2]]}{opening}{closing}"
+
+    return _MAGNITUDE.sub(expand, text)
+
+
 def _repeating_to_fraction(match: re.Match[str]) -> str:
     r"""Write 0.1\overline{6} as \frac{15}{90}."""
-    whole, fixed, repeated = match.groups()
+    whole, fixed, repeated = match.groups()[-3:]
     numerator = int(whole + fixed + repeated) - int(whole + fixed or "0")
     return rf"\frac{{{numerator}}}{{{'9' * len(repeated)}{'0' * len(fixed)}}}"
 
 
 def strip_outer_braces(text: str) -> str:
     """Remove braces, or a text command, around the whole text."""
-    while (whole := _WRAPPED_TEXT.fullmatch(text)) or (
-        text.startswith("{") and find_closing_bracket(text, 0) == len(text) - 1
-    ):
-        text = (whole[1] if whole else text[1:-1]).strip()
+    while (opening := _WRAPPER.match(text)) and find_closing_bracket(text, opening.end() - 1) == len(text) - 1:
+        text = text[opening.end() : -1].strip()
     return text
 
 
@@ -128,4 +229,9 @@ def text_key(text: str) -> str:
     words = _WRAPPED_TEXT.sub(r"\1", text)
     words = words.casefold() if len(words) > 2 else words
     words = re.sub(r"\b([ap])\.\s*m\b\.?", r"\1m", words)
-    return re.sub(r"[\s\"'`*\\]+", "", words).strip(".,;:")
+    return re.sub(r"[\s\"'`*\\]+", "", mark_digit_gaps(words)).strip(".,;:")
+
+
+def mark_digit_gaps(text: str) -> str:
+    """Put a sign between digits that only white space separates: 1 2 is not 12."""
+    return re.sub(r"(?<=\d)\s+(?=\d)", "␣", text)

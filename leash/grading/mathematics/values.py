@@ -21,6 +21,7 @@ from leash.grading.mathematics.expression import MAX_DECIMAL_EXPONENT, TRIG_FUNC
 MAX_EXPONENT = 100_000  # larger exponents belong to power towers
 MAX_EXACT_BITS = 200_000  # 2^1009 has 1,010 bits and 2006! has 19,000
 MAX_FACTORIAL = 5000
+REAL_DIGITS = 60  # more than decimals have
 # Functions that are meaningful only at whole numbers.
 INTEGER_FUNCTIONS = frozenset(["floor", "ceil", "factorial", "binom", "gcd", "lcm"])
 CONSTANTS = frozenset(["pi", "e", "i"])
@@ -72,6 +73,23 @@ def evaluate(node: Node, at: Mapping[str, Fraction], natural: bool = True) -> Nu
         return _OPERATIONS[node.op](*args)
     except (ZeroDivisionError, OverflowError, TypeError, ValueError) as error:
         raise UnreadableError(str(error)) from None
+
+
+def real_value(node: Node) -> Fraction | None:
+    """Return a value to REAL_DIGITS digits, or None if it is not real or has unknowns."""
+    import mpmath
+
+    if unknowns(node):
+        return None
+    with mpmath.workdps(REAL_DIGITS):
+        try:
+            number = evaluate(node, {})
+        except UnreadableError:
+            return None
+        if isinstance(number, Fraction):
+            return number
+        real = mpmath.isfinite(number) and abs(number.imag) <= abs(number.real) / 10 ** (REAL_DIGITS // 2)
+        return Fraction(str(number.real)) if real else None
 
 
 def number_to_mpmath(number: Number) -> Number:
