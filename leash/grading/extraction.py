@@ -21,6 +21,8 @@ from __future__ import annotations
 
 import re
 
+from leash.grading.run_on import cut_run_on
+
 BOX_COMMANDS = ("\\boxed", "\\fbox", "\\framebox")
 ANSWER_OPEN_TAG, ANSWER_CLOSE_TAG = "<answer>", "</answer>"
 THINK_OPEN_TAG, THINK_CLOSE_TAG = "<think>", "</think>"
@@ -49,7 +51,7 @@ _PLACEHOLDERS = {"", "answer", "your answer", "your answer here", "final answer"
 
 def extract(text: str) -> str | None:
     """Return the answer that a completion ends with, or None."""
-    thinking, reply = _split_thinking(text)
+    thinking, reply = _split_thinking(cut_run_on(text))
     searches = ((_find_boxed, reply), (_find_open_or_tagged, reply), (_find_stated, reply), (_find_boxed, thinking))
     for find, part in searches:
         if (answer := find(part)) is None:
