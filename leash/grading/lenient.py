@@ -31,47 +31,65 @@ MAX_CANDIDATE_CHARS = 300
 MAX_BARE_WORDS = 6  # a reply of so few words is an answer by itself
 
 _FORMULA = re.compile(
-    r"\$\$(?P<a>.+?)\$\$|\\\[(?P<b>.+?)\\\]|\\\((?P<c>.+?)\\\)|\\begin\{(?P<env>[a-z]+\*?)\}(?P<d>.+?)\\end\{(?P=env)\}"
-    # Not a price: "$5 and $10" is no formula.
+    r"\$\$(?P<a>.*?)\$\$|\\\[(?P<b>.*?)\\\]|\\\((?P<c>.*?)\\\)|\\begin\{(?P<env>[a-z]+\*?)\}(?P<d>.*?)\\end\{(?P=env)\}"
+    # Not a price: "$5 and $10" is no formula. The last dollar sign of a text may be missing.
     r"|(?<![\\\w])\$(?!\s?\d[\d,.]*\s+(?:and|or|to|from|for|per|each|in|on|at|of|is|was|as|more|less|\(|[a-z]{4,})\b)"
-    r"(?P<e>[^$\n]+?)(?<!\\)\$(?!\d)",
+    r"(?:(?P<e>[^$\n]+?)(?<!\\)\$(?!\d)|(?P<f>[^$\n]*[\\=][^$\n]*)\Z)",
     re.DOTALL,
 )
 _NUMBER = re.compile(
-    r"(?<![\w.,^_\\/])(?P<minus>[-−](?=[$€£\d.]))?[$€£]?\s?"
-    r"(?P<number>(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:\s?/\s?\d+|:\d+)?|\.\d+)(?![\w^_]*\d)(?P<unit>\s?\\?%|[a-zA-Z°]*)"
+    r"(?<![\w.,^_\\/{])(?P<minus>[-−](?=[$€£\d.]))?[$€£]?\s?"
+    r"(?P<number>(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:\s?/\s?\d+|:\d+)?|\.\d+)(?![\w^_]*\d|\})"
+    r"(?P<unit>\s?\\?%|[a-zA-Z°]*)(?![/^*_(+]\w)(?P<modifier>-[a-zA-Z])?"
 )
+_WORDS = "zero two three four five six seven eight nine ten eleven twelve"
+_NUMBER_WORD = re.compile(rf"\b(?:{_WORDS.replace(' ', '|')})\b", re.IGNORECASE)
+_WORD_VALUES = dict(zip(_WORDS.split(), map(str, (0, *range(2, 13))), strict=True))
 _SENTENCE_END = re.compile(r"[.!?](?=[\s*)\"']+|$)[\s*)\"']*|\n+|;\s")
 _PLAIN_EQUATION = re.compile(r"[^=<>!:]=\s*([^=<>]+)$")
 _PLAIN_FORMULA = re.compile(r"(?:[\d\s.,+\-*/^()\[\]{}%√π]|\b(?:sqrt|pi|sin|cos|tan|log|ln|exp|[a-zA-Z])\b|\d[a-z]\b)+")
 _LABEL_BEFORE = re.compile(
-    r"(?:\b(?:steps?|cases?|equations?|eqs?\.?|figures?|fig\.?|tables?|parts?|sections?|examples?|problems?|questions?|"
-    r"methods?|theorems?|lemmas?|chapters?|pages?|notes?|exercises?|rounds?|no\.|version|base|mod|modulo)\s*[(#]?|"
+    r"(?:\b(?:steps?|cases?|equations?|eqs?\.?|figures?|fig\.?|tables?|parts?|sections?|examples?|\w*problems?|"
+    r"questions?|methods?|theorems?|lemmas?|chapters?|pages?|notes?|exercises?|rounds?|no\.|version|base|mod|modulo|"
+    r"inequality|condition)\s*[(#]?|"
     r"\b(?:january|february|march|april|may|june|july|august|september|october|november|december)\s+(?:\d+,?\s*)?)$",
     re.IGNORECASE,
 )
 _ENUMERATION = re.compile(r"^\s*(?:[-*•]\s+|[(]?\d{1,2}[.)]\s+)+")
-_VERB = re.compile(
-    r"(?:\b(?:is|are|was|were|be|equals?|becomes?|gives?|gets?|yields?|obtain|costs?|totals?|totaling|answer|result|"
-    r"leaving|leaves|remain(?:s|ing)?)\b|[=≈:])(?:\s*(?:exactly|about|approximately|equal to|thus|therefore|then|us|"
-    r"only|at (?:most|least)|:|\*+))*",
+_COPULA = re.compile(
+    r"(?:(?<!that )(?<!which )(?<!who )\b(?:is|are|was|were|be|equals?)\b|[=≈:])"
+    r"(?:\s*(?:exactly|about|approximately|equal to|thus|therefore|then|only|indeed|a total of|at (?:most|least)|:))*",
     re.IGNORECASE,
 )
+_FINITE_VERB = re.compile(
+    r"\b(?:will|would|can|could|should|must|needs?|has|have|had|takes?|took|makes?|made|lasts?|is|are|was|were|gets?|got)\b",
+    re.IGNORECASE,
+)
+# Words behind which a number describes the question, not its answer, and those that end the main clause.
 _PREPOSITION_BEFORE = re.compile(
-    r"\b(?:for|in|after|from|of|per|every|each|on|at|over|within|between|with|than|during|through|among|by|into|"
-    r"(?:one|each|all|both) of the|first|last|next|other|these|those|all|when|if|since|because)\s*(?:the\s+|all\s+)?$",
+    r"\b(?:for|in|after|from|(?<!total )of|per|every|each|on|at|over|within|between|with|than|during|through|among|by|"
+    r"into|first|last|next|other|these|those|all|when|where|if|since|because|using|let)\s*(?:the\s+|all\s+)?$",
+    re.IGNORECASE,
+)
+_CLAUSE = re.compile(
+    r"\b(?:to [a-z]+|by \w+ing|than|compared|given|so that|such that|that|which|who|whose|where|when|if|while|because|"
+    r"since|for|in|over|with|after|from|at|on|per)\b",
     re.IGNORECASE,
 )
 _YEAR_BEFORE = re.compile(r"\b(?:in|of|since|by|year|until)\s*$", re.IGNORECASE)
-_POLITE = re.compile(
-    r"\b(?:let me know|hope (?:this|that|it)|feel free|if you have|any (?:other |more )?questions|thank|happy to)\b",
+_LIST_GAP = re.compile(r"\s*(?:,\s*(?:and\s|or\s)?|and\s|or\s)\s*")
+# Sentences behind the answer: polite ones, remarks, and checks of it.
+_AFTERWARDS = re.compile(
+    r"\b(?:let me know|hope (?:this|that|it)|feel free|if you have|any (?:other |more )?questions|thank|happy to|"
+    r"verif\w+|confirm\w*|satisf\w+|correct\b|matches|completes)|^\W*note\b",
     re.IGNORECASE,
 )
 _NO_CONCLUSION = re.compile(
     r"\b(?:(?:is|are|was|were|does|do|did|can|could|must|has|have|would|will)(?: not|n'?t|n’t)|cannot|not (?:a|an|the|"
-    r"possible|valid|equal|enough|sufficient)|neither|impossible|incorrect|contradict\w*|inconsistent|no (?:solution|answer|such)|"
-    r"(?:let'?s|let us|we need to|we (?:have|must) to|need to|i need to|we should|i will|we will|next,? we|now,? we) "
-    r"(?:\w+ )?(?:try|check|re\w+|see|consider|find|use|look|test|compute|calculate|verify|determine|assume|start|solve|know)"
+    r"possible|valid|equal|enough|sufficient)|neither|impossible|incorrect|contradict\w*|inconsistent|"
+    r"no (?:solution|answer|such)|(?:let'?s|let us|(?:we|i) (?:\w+ )?(?:need|have) to|we should|i will|we will|"
+    r"next,? we|now,? we) (?:\w+ )?(?:try|re-?(?:check|exam|eval|consider|calc|visit|do)\w*|check|see|consider|find|use|"
+    r"look|test|compute|calculate|verify|determine|assume|start|solve|know)"
     r"|(?:don'?t|do not) know|unable|unclear|mistake|error|try again|wait)\b|\?\s*$",
     re.IGNORECASE,
 )
@@ -82,10 +100,12 @@ _OPTION = re.compile(
 _EXPRESSION = re.compile(r"[\d(][\d\s()+*-]*[\d)]")
 
 
-class Candidate(NamedTuple):
+class Value(NamedTuple):
     begin: int
     end: int
     answer: str
+    is_weak: bool = False  # an ordinal, a year, a number word, or a part of a word: counts if there is no other value
+    is_equation: bool = False
 
 
 def find_candidate(text: str, grader: str) -> str | None:
@@ -102,10 +122,13 @@ def find_value(reply: str) -> str | None:
     """Return the value that the last sentences give, or a reply of a few words."""
     reply = re.sub(r"\*\*|__|`", "", reply).strip()
     for sentence, values in _last_sentences(reply):
-        if _NO_CONCLUSION.search(_mask(sentence)):
+        denials = list(_NO_CONCLUSION.finditer(_mask(sentence)))
+        # "The number of eggs that are not used is 16" denies nothing.
+        stated = _stated_value(sentence, values, denials[-1].end() if denials else 0)
+        if denials and not stated:
             return None
         if values:
-            return _choose_value(sentence, values).answer
+            return _with_list(sentence, values, stated or _main_value(sentence, values))
     is_bare = "\n" not in reply and len(reply.split()) <= MAX_BARE_WORDS
     return reply.rstrip(" .") if is_bare and not _NO_CONCLUSION.search(reply) and not re.search(r"\d", reply) else None
 
@@ -148,21 +171,25 @@ FINDERS: dict[str, Callable[[str], str | None] | None] = {
 }
 
 
-def _last_sentences(reply: str) -> Iterator[tuple[str, list[Candidate]]]:
+def _last_sentences(reply: str) -> Iterator[tuple[str, list[Value]]]:
     """Yield the last sentences that say something, the last one first, each with its values."""
-    tail = reply[-TAIL_CHARS:]
-    masked = _mask(tail)
-    if re.search(r"\\[\[(]|\$\$", masked):  # a formula that never ends
+    if any(reply.rfind(begin) > reply.rfind(end) for begin, end in ((r"\[", r"\]"), (r"\(", r"\)"))):
+        return  # the text is cut off in a formula
+    if reply.count("$$") % 2:
         return
+    tail = reply[-TAIL_CHARS:]
+    if 0 <= (closing := tail.find(r"\]")) < tail.find(r"\[") % (TAIL_CHARS + 1):
+        tail = tail[closing + 2 :]  # it begins in a formula
+    masked = _mask(tail)
     ends = [0, *(m.end() for m in _SENTENCE_END.finditer(masked))]
     if ends[-1] < len(tail):
         ends.append(len(tail))
     count = 0
     for begin, end in zip(ends[-2::-1], ends[:0:-1], strict=True):
         sentence = tail[begin:end]
-        if not sentence.strip(" .\n-*#_") or (count == 0 and _POLITE.search(sentence)):
+        if not sentence.strip(" .\n-*#_()") or _AFTERWARDS.search(masked[begin:end]):
             continue
-        yield sentence, list(_values(sentence))
+        yield sentence, _values(sentence)
         count += 1
         if count == MAX_SENTENCES:
             return
@@ -173,59 +200,91 @@ def _mask(text: str) -> str:
     return _FORMULA.sub(lambda m: "M" * len(m[0]), text)
 
 
-def _values(sentence: str) -> Iterator[Candidate]:
-    """Yield formulas and numbers that can be answers, in order."""
-    skip = enumeration.end() if (enumeration := _ENUMERATION.match(sentence)) else 0
+def _values(sentence: str) -> list[Value]:
+    """Return the formulas and numbers that can be answers, in order. If there are strong ones, weak ones are left out."""
     masked = _mask(sentence)
     found = []
     for formula in _FORMULA.finditer(sentence):
-        content = next(filter(None, (formula[name] for name in "abcde")), "")
-        if (answer := _formula_value(content)) is not None:
-            found.append(Candidate(formula.start(), formula.end(), answer))
+        content = next(filter(None, (formula[name] for name in "abcdef")), "")
+        if not _LABEL_BEFORE.search(masked[: formula.start()]) and (answer := _formula_value(content)) is not None:
+            found.append(Value(formula.start(), formula.end(), answer, is_equation="=" in content))
+    skip = enumeration.end() if (enumeration := _ENUMERATION.match(sentence)) else 0
     for number in _NUMBER.finditer(masked, skip):
+        before, after = masked[: number.start()], masked[number.end() : number.end() + 1]
+        if _LABEL_BEFORE.search(before) or (before[-1:], after) in (("[", "]"), ("(", ")")):  # also a citation
+            continue
         unit = number["unit"].strip()
-        if _LABEL_BEFORE.search(masked[: number.start()]) or unit in ("st", "nd", "rd", "th", "D"):
-            continue
-        before, after = masked[number.start() - 1 : number.start()], masked[number.end() : number.end() + 1]
-        if (before, after) in (("[", "]"), ("(", ")")):  # a citation or the number of an equation
-            continue
-        sign = "-" if number["minus"] else ""
-        value = sign + re.sub(r"\s", "", number["number"]) + ("%" if unit.endswith("%") else "")
-        found.append(Candidate(number.start(), number.end(), value))
-    if (equation := _PLAIN_EQUATION.search(masked.rstrip(" .!\n"))) and "M" * 3 not in equation[1]:
+        answer = number["minus"] and "-" or ""
+        answer += re.sub(r"\s", "", number["number"]) + ("%" if unit.endswith("%") else "")
+        is_year = bool(re.fullmatch(r"[12]\d{3}", answer) and _YEAR_BEFORE.search(before))
+        is_weak = is_year or bool(number["modifier"]) or unit in ("st", "nd", "rd", "th", "D")
+        found.append(Value(number.start(), number.end(), answer, is_weak))
+    for word in _NUMBER_WORD.finditer(masked, skip):
+        found.append(Value(word.start(), word.end(), _WORD_VALUES[word[0].lower()], is_weak=True))
+    if (equation := _PLAIN_EQUATION.search(masked.rstrip(" .!\n"))) and "MMM" not in equation[1]:
         right = equation[1].strip()
         if _PLAIN_FORMULA.fullmatch(right) and re.search(r"\d|pi|π", right):
-            found = [c for c in found if c.end <= equation.start(1)]
-            found.append(Candidate(equation.start(1), equation.end(1), right))
-    yield from sorted(found)
+            found = [value for value in found if value.end <= equation.start(1)]
+            found.append(Value(equation.start(1), equation.end(1), right, is_equation=True))
+    return sorted([value for value in found if not value.is_weak] or found)
 
 
 def _formula_value(content: str) -> str | None:
     """Return the value of a formula: the right side of its last equals sign. None for a name or a denial."""
     content = re.split(r"\\\\\s*(?:\[[^\]]*\])?", content.strip().rstrip("\\ \n"))[-1].replace("&", "")
-    content = re.sub(r"\\(?:tag|label)\{[^{}]*\}|\\q?quad\b.*$", "", content, flags=re.DOTALL)
+    content = re.sub(r"\\(?:tag|label)\{[^{}]*\}|\\q?quad\b.*$", "", content, flags=re.DOTALL).strip()
     if re.search(r"\\ne(?:q|\b)|\\not\b|≠|\\equiv|\\pmod", content):
         return None
-    *_, right = re.split(r"(?<![<>!\\])=", content)
+    *left, right = re.split(r"(?<![<>!\\])=", content)
+    # An equation between two terms with unknowns is an answer by itself; y = … and f(x) = … name one.
+    if len(left) == 1 and not re.fullmatch(r"[\s\\]*\w+(?:_\{?\w+\}?)?\s*(?:\([^()]*\))?\s*", left[0]):
+        if all(
+            re.search(r"(?<![\\a-z])[a-zA-Z](?![a-z])", re.sub(r"\\text\{[^{}]*\}", "", side))
+            for side in (left[0], right)
+        ):
+            right = content
     exact, *rounded = re.split(r"\\approx(?![a-z])|≈", right)
     # A rounded value follows an exact one, unless that is a computation.
     is_exact = re.search(r"\d", exact) and not re.search(r"\d\.\d|\\times|\\cdot|\\div|[-+/*]", exact.strip(" -"))
     value = exact if not rounded or is_exact else rounded[-1]
     value = re.sub(r"^(?:\\implies|\\Rightarrow|\\therefore)\s*|(?:\\[,;:! ]|[\s.,;:])+$", "", value.strip()).strip()
-    has_value = re.search(r"\d|\\(?:pi|infty|frac|sqrt|emptyset)(?![a-z])|[-+^/]", re.sub(r"_\{?\w+\}?", "", value))
+    term = r"\d|\\(?:pi|infty|frac|sqrt|emptyset|varnothing|a?(?:sin|cos|tan)h?|ln|log|exp)(?![a-z])|[-+^/,]"
     is_open = re.search(r"(?:\\(?:times|cdot)|[-+*/(])$", value) or value.count("{") != value.count("}")
+    has_value = bool(left and value) or re.search(term, re.sub(r"_\{?\w+\}?(?!.*,)", "", value))
     return value if has_value and not is_open else None
 
 
-def _choose_value(sentence: str, values: list[Candidate]) -> Candidate:
-    """Return the value that a reader takes for the answer: the last, unless the sentence points to another one."""
+def _stated_value(sentence: str, values: list[Value], begin: int) -> Value | None:
+    """Return the last value that stands right behind "is" or an equals sign, after a position."""
     masked = _mask(sentence)
-    years = [v for v in values if re.fullmatch(r"[12]\d{3}", v.answer) and _YEAR_BEFORE.search(masked[: v.begin])]
-    values = [v for v in values if v not in years] or values
-    for verb in reversed(list(_VERB.finditer(masked))):
-        # "is 5", "is therefore $5": the value stands right behind the verb.
-        behind = [v for v in values if v.begin >= verb.end() and not masked[verb.end() : v.begin].strip(" $€£*:")]
-        if behind:
-            return behind[0]
-    free = [v for v in values if not _PREPOSITION_BEFORE.search(masked[: v.begin])]
-    return (free or values)[-1]
+    stated = [v for v in values if v.is_equation and not _PREPOSITION_BEFORE.search(masked[: v.begin])]
+    for verb in _COPULA.finditer(masked):
+        stated += [v for v in values if v.begin >= verb.end() and not masked[verb.end() : v.begin].strip(" $€£:")][:1]
+    return max((value for value in stated if value.begin >= begin), default=None)
+
+
+def _main_value(sentence: str, values: list[Value]) -> Value:
+    """Return the last value of the main clause: 5 in "the 42 guests need 5 tables to sit at for 3 hours"."""
+    masked = _mask(sentence)
+    if verb := _FINITE_VERB.search(masked):
+        values = [value for value in values if value.begin >= verb.end()] or values
+    free = [value for value in values if not _PREPOSITION_BEFORE.search(masked[: value.begin])]
+    if not free:
+        return values[-1]
+    chosen = free[0]
+    for value in free[1:]:
+        if _CLAUSE.search(masked[chosen.end : value.begin]):
+            break
+        chosen = value
+    return chosen
+
+
+def _with_list(sentence: str, values: list[Value], chosen: Value) -> str:
+    """Return a value with those that form a list with it: "x = 1 or x = 3" gives "1, 3"."""
+    at = values.index(chosen)
+    first = last = at
+    while first > 0 and _LIST_GAP.fullmatch(sentence[values[first - 1].end : values[first].begin]):
+        first -= 1
+    while last + 1 < len(values) and _LIST_GAP.fullmatch(sentence[values[last].end : values[last + 1].begin]):
+        last += 1
+    return ", ".join(dict.fromkeys(value.answer for value in values[first : last + 1]))
