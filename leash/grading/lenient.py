@@ -40,14 +40,19 @@ _FORMULA = re.compile(
 _NUMBER = re.compile(
     r"(?<![\w.,^_\\/{])(?P<minus>[-−](?=[$€£\d.]))?[$€£]?\s?"
     r"(?P<number>(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:\s?/\s?\d+|:\d+)?|\.\d+)(?![\w^_]*\d|\})"
-    r"(?P<unit>\s?\\?%|[a-zA-Z°]*)(?![/^*_(+]\w)(?P<modifier>-[a-zA-Z])?"
+    r"(?P<unit>\s?\\?%|[a-zA-Z°]*+)(?![/^*_(+]\w)(?P<modifier>-[a-zA-Z])?"
 )
 _WORDS = "zero two three four five six seven eight nine ten eleven twelve"
 _NUMBER_WORD = re.compile(rf"\b(?:{_WORDS.replace(' ', '|')})\b", re.IGNORECASE)
 _WORD_VALUES = dict(zip(_WORDS.split(), map(str, (0, *range(2, 13))), strict=True))
 _SENTENCE_END = re.compile(r"[.!?](?=[\s*)\"']+|$)[\s*)\"']*|\n+|;\s")
 _PLAIN_EQUATION = re.compile(r"[^=<>!:]=\s*([^=<>]+)$")
-_PLAIN_FORMULA = re.compile(r"(?:[\d\s.,+\-*/^()\[\]{}%√π]|\b(?:sqrt|pi|sin|cos|tan|log|ln|exp|[a-zA-Z])\b|\d[a-z]\b)+")
+_PLAIN_FORMULA = re.compile(
+    r"(?:[\d\s.,+\-*/^()\[\]{}%√π]|\\[a-zA-Z]+|\b(?:sqrt|pi|sin|cos|tan|log|ln|exp|[a-zA-Z])\b|\d[a-z]\b)+"
+)
+_PLAIN_TUPLE = re.compile(r"\((?=[^()]*\d)[^()]*,[^()]*\)")
+_TEXT_COMMAND = re.compile(r"\\(?:text|mathrm|textbf)\s*\{[^{}]*\}")
+_PROSE = re.compile(r"[.:;]\s+[A-Z][a-z]*\s+[a-z]{2,}|[a-z]{3,}\s+[a-z]{2,}\s+[a-z]{2,}")
 _LABEL_BEFORE = re.compile(
     r"(?:\b(?:steps?|cases?|equations?|eqs?\.?|figures?|fig\.?|tables?|parts?|sections?|examples?|\w*problems?|"
     r"questions?|methods?|theorems?|lemmas?|chapters?|pages?|notes?|exercises?|rounds?|no\.|version|base|mod|modulo|"
@@ -57,7 +62,7 @@ _LABEL_BEFORE = re.compile(
 )
 _ENUMERATION = re.compile(r"^\s*(?:[-*•]\s+|[(]?\d{1,2}[.)]\s+)+")
 _COPULA = re.compile(
-    r"(?:(?<!that )(?<!which )(?<!who )\b(?:is|are|was|were|be|equals?)\b|[=≈:])"
+    r"(?:(?<!that )(?<!who )\b(?:is|are|was|were|be|equals?)\b|[=≈:])"
     r"(?:\s*(?:exactly|about|approximately|equal to|thus|therefore|then|only|indeed|a total of|at (?:most|least)|:))*",
     re.IGNORECASE,
 )
@@ -88,8 +93,8 @@ _NO_CONCLUSION = re.compile(
     r"\b(?:(?:is|are|was|were|does|do|did|can|could|must|has|have|would|will)(?: not|n'?t|n’t)|cannot|not (?:a|an|the|"
     r"possible|valid|equal|enough|sufficient)|neither|impossible|incorrect|contradict\w*|inconsistent|"
     r"no (?:solution|answer|such)|(?:let'?s|let us|(?:we|i) (?:\w+ )?(?:need|have) to|we should|i will|we will|"
-    r"next,? we|now,? we) (?:\w+ )?(?:try|re-?(?:check|exam|eval|consider|calc|visit|do)\w*|check|see|consider|find|use|"
-    r"look|test|compute|calculate|verify|determine|assume|start|solve|know)"
+    r"next,? we|now,? we) (?:\w+ )?(?:try|re-?(?:check|exam|eval|consider|calc|visit|do)\w*|check|see|consider|find|"
+    r"use|look|test|compute|calculate|verify|determine|assume|start|solve|know)"
     r"|(?:don'?t|do not) know|unable|unclear|mistake|error|try again|wait)\b|\?\s*$",
     re.IGNORECASE,
 )
@@ -122,6 +127,8 @@ def find_value(reply: str) -> str | None:
     """Return the value that the last sentences give, or a reply of a few words."""
     reply = re.sub(r"\*\*|__|`", "", reply).strip()
     for sentence, values in _last_sentences(reply):
+        if _AFTERWARDS.search(_mask(sentence)) and not _stated_value(sentence, values, 0):
+            continue
         denials = list(_NO_CONCLUSION.finditer(_mask(sentence)))
         # "The number of eggs that are not used is 16" denies nothing.
         stated = _stated_value(sentence, values, denials[-1].end() if denials else 0)
@@ -187,10 +194,10 @@ def _last_sentences(reply: str) -> Iterator[tuple[str, list[Value]]]:
     count = 0
     for begin, end in zip(ends[-2::-1], ends[:0:-1], strict=True):
         sentence = tail[begin:end]
-        if not sentence.strip(" .\n-*#_()") or _AFTERWARDS.search(masked[begin:end]):
+        if not sentence.strip(" .\n-*#_()"):
             continue
         yield sentence, _values(sentence)
-        count += 1
+        count += not _AFTERWARDS.search(masked[begin:end])
         if count == MAX_SENTENCES:
             return
 
@@ -201,21 +208,25 @@ def _mask(text: str) -> str:
 
 
 def _values(sentence: str) -> list[Value]:
-    """Return the formulas and numbers that can be answers, in order. If there are strong ones, weak ones are left out."""
+    """Return the formulas and numbers that can be answers, in order; weak ones only if there are no others."""
     masked = _mask(sentence)
     found = []
     for formula in _FORMULA.finditer(sentence):
         content = next(filter(None, (formula[name] for name in "abcdef")), "")
         if not _LABEL_BEFORE.search(masked[: formula.start()]) and (answer := _formula_value(content)) is not None:
             found.append(Value(formula.start(), formula.end(), answer, is_equation="=" in content))
+    for point in _PLAIN_TUPLE.finditer(masked):
+        if _PLAIN_FORMULA.fullmatch(point[0]):
+            found.append(Value(point.start(), point.end(), point[0]))
+    masked = _PLAIN_TUPLE.sub(lambda point: "M" * len(point[0]), masked)
     skip = enumeration.end() if (enumeration := _ENUMERATION.match(sentence)) else 0
-    for number in _NUMBER.finditer(masked, skip):
+    # A formula that lacks its dollar signs has many numbers.
+    for number in () if re.search(r"\\[a-z]+\{", masked) else _NUMBER.finditer(masked, skip):
         before, after = masked[: number.start()], masked[number.end() : number.end() + 1]
         if _LABEL_BEFORE.search(before) or (before[-1:], after) in (("[", "]"), ("(", ")")):  # also a citation
             continue
         unit = number["unit"].strip()
-        answer = number["minus"] and "-" or ""
-        answer += re.sub(r"\s", "", number["number"]) + ("%" if unit.endswith("%") else "")
+        answer = ("-" if number["minus"] else "") + re.sub(r"\s", "", number["number"]) + ("%" if "%" in unit else "")
         is_year = bool(re.fullmatch(r"[12]\d{3}", answer) and _YEAR_BEFORE.search(before))
         is_weak = is_year or bool(number["modifier"]) or unit in ("st", "nd", "rd", "th", "D")
         found.append(Value(number.start(), number.end(), answer, is_weak))
@@ -232,22 +243,25 @@ def _values(sentence: str) -> list[Value]:
 def _formula_value(content: str) -> str | None:
     """Return the value of a formula: the right side of its last equals sign. None for a name or a denial."""
     content = re.split(r"\\\\\s*(?:\[[^\]]*\])?", content.strip().rstrip("\\ \n"))[-1].replace("&", "")
-    content = re.sub(r"\\(?:tag|label)\{[^{}]*\}|\\q?quad\b.*$", "", content, flags=re.DOTALL).strip()
-    if re.search(r"\\ne(?:q|\b)|\\not\b|≠|\\equiv|\\pmod", content):
+    content = re.sub(r"\\(?:tag|label)\{[^{}]*\}", "", content).strip()
+    if re.search(r"\\ne(?:q|\b)|\\not\b|≠|\\equiv|\\pmod", content) or _PROSE.search(_TEXT_COMMAND.sub("", content)):
         return None
+    if len(parts := re.split(r"\\q?quad(?![a-z])", content)) > 1:  # several values, steps, or a value with a remark
+        if any(arrow in content for arrow in (r"\Rightarrow", r"\implies", r"\therefore")):
+            return _formula_value(parts[-1])
+        answers = [_formula_value(part) for part in parts if not re.match(r"\s*(?:\\text|\(\s*\\text)", part)]
+        return ", ".join(filter(None, answers)) or None
     *left, right = re.split(r"(?<![<>!\\])=", content)
     # An equation between two terms with unknowns is an answer by itself; y = … and f(x) = … name one.
-    if len(left) == 1 and not re.fullmatch(r"[\s\\]*\w+(?:_\{?\w+\}?)?\s*(?:\([^()]*\))?\s*", left[0]):
-        if all(
-            re.search(r"(?<![\\a-z])[a-zA-Z](?![a-z])", re.sub(r"\\text\{[^{}]*\}", "", side))
-            for side in (left[0], right)
-        ):
-            right = content
+    unknown = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z](?![a-zA-Z])")
+    is_name = left and re.fullmatch(r"[\s\\]*\w+(?:_\{?\w+\}?)?\s*(?:\([^()]*\))?\s*", left[0])
+    if len(left) == 1 and not is_name and unknown.search(left[0]) and unknown.search(right):
+        right = content
     exact, *rounded = re.split(r"\\approx(?![a-z])|≈", right)
     # A rounded value follows an exact one, unless that is a computation.
     is_exact = re.search(r"\d", exact) and not re.search(r"\d\.\d|\\times|\\cdot|\\div|[-+/*]", exact.strip(" -"))
     value = exact if not rounded or is_exact else rounded[-1]
-    value = re.sub(r"^(?:\\implies|\\Rightarrow|\\therefore)\s*|(?:\\[,;:! ]|[\s.,;:])+$", "", value.strip()).strip()
+    value = re.sub(r"^(?:\\implies|\\Rightarrow|\\therefore)\s*|(?:\\[\],;:! ]|[\s.,;:])+$", "", value.strip()).strip()
     term = r"\d|\\(?:pi|infty|frac|sqrt|emptyset|varnothing|a?(?:sin|cos|tan)h?|ln|log|exp)(?![a-z])|[-+^/,]"
     is_open = re.search(r"(?:\\(?:times|cdot)|[-+*/(])$", value) or value.count("{") != value.count("}")
     has_value = bool(left and value) or re.search(term, re.sub(r"_\{?\w+\}?(?!.*,)", "", value))
@@ -281,10 +295,15 @@ def _main_value(sentence: str, values: list[Value]) -> Value:
 
 def _with_list(sentence: str, values: list[Value], chosen: Value) -> str:
     """Return a value with those that form a list with it: "x = 1 or x = 3" gives "1, 3"."""
-    at = values.index(chosen)
-    first = last = at
-    while first > 0 and _LIST_GAP.fullmatch(sentence[values[first - 1].end : values[first].begin]):
+    # "m = 3 and n = 2, and m + n = 3 + 2 = 5" ends with one value, not with three.
+    joins = [not v.is_equation or re.match(r"\W*\w+\s*=[^=]*$", sentence[v.begin : v.end]) for v in values]
+    first = last = values.index(chosen)
+    if not joins[first]:
+        return chosen.answer
+    while first and joins[first - 1] and _LIST_GAP.fullmatch(sentence[values[first - 1].end : values[first].begin]):
         first -= 1
-    while last + 1 < len(values) and _LIST_GAP.fullmatch(sentence[values[last].end : values[last + 1].begin]):
-        last += 1
+    while (after := last + 1) < len(values) and joins[after]:
+        if not _LIST_GAP.fullmatch(sentence[values[last].end : values[after].begin]):
+            break
+        last = after
     return ", ".join(dict.fromkeys(value.answer for value in values[first : last + 1]))
