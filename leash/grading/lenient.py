@@ -50,7 +50,7 @@ _PLAIN_EQUATION = re.compile(r"[^=<>!:]=\s*([^=<>]+)$")
 _PLAIN_FORMULA = re.compile(
     r"(?:[\d\s.,+\-*/^()\[\]{}%√π]|\\[a-zA-Z]+|\b(?:sqrt|pi|sin|cos|tan|log|ln|exp|[a-zA-Z])\b|\d[a-z]\b)+"
 )
-_PLAIN_TUPLE = re.compile(r"\((?=[^()]*\d)[^()]*,[^()]*\)")
+_PLAIN_TUPLE = re.compile(r"(?<![A-Za-z])\((?=[^()]*\d)[^()]*,[^()]*\)")
 _TEXT_COMMAND = re.compile(r"\\(?:text|mathrm|textbf)\s*\{[^{}]*\}")
 _PROSE = re.compile(r"[.:;]\s+[A-Z][a-z]*\s+[a-z]{2,}|[a-z]{3,}\s+[a-z]{2,}\s+[a-z]{2,}")
 _LABEL_BEFORE = re.compile(
@@ -78,7 +78,7 @@ _PREPOSITION_BEFORE = re.compile(
 )
 _CLAUSE = re.compile(
     r"\b(?:to [a-z]+|by \w+ing|than|compared|given|so that|such that|that|which|who|whose|where|when|if|while|because|"
-    r"since|for|in|over|with|after|from|at|on|per)\b",
+    r"since|for|in(?! total)|over|with|after|from|at|on|per)\b",
     re.IGNORECASE,
 )
 _YEAR_BEFORE = re.compile(r"\b(?:in|of|since|by|year|until)\s*$", re.IGNORECASE)
@@ -95,6 +95,7 @@ _NO_CONCLUSION = re.compile(
     r"no (?:solution|answer|such)|(?:let'?s|let us|(?:we|i) (?:\w+ )?(?:need|have) to|we should|i will|we will|"
     r"next,? we|now,? we) (?:\w+ )?(?:try|re-?(?:check|exam|eval|consider|calc|visit|do)\w*|check|see|consider|find|"
     r"use|look|test|compute|calculate|verify|determine|assume|start|solve|know)"
+    r"|can (?:then )?(?:be )?(?:find|found|calculated?|computed?|determined?|used?|obtained)"
     r"|(?:don'?t|do not) know|unable|unclear|mistake|error|try again|wait)\b|\?\s*$",
     re.IGNORECASE,
 )
@@ -102,6 +103,7 @@ _OPTION = re.compile(
     r"(?:\b(?:option|choice|answer)s?\s*(?:is\s*)?:?\s*|\()\**\(?(?P<a>[A-Z])\b\)?|(?<![\w(])(?P<b>[A-Z])\)"
     r"|(?<![\w'])(?P<c>[B-HJ-Z])(?=[\s*]*[.!]?[\s*]*$)|(?<=\*\*)(?P<d>[A-Z])(?=\*\*)"
 )
+_DENIAL_BEFORE = re.compile(r"(?:\bnot|n't|\bcannot)\b[^,.;]*$")
 _EXPRESSION = re.compile(r"[\d(][\d\s()+*-]*[\d)]")
 
 
@@ -132,7 +134,8 @@ def find_value(reply: str) -> str | None:
         denials = list(_NO_CONCLUSION.finditer(_mask(sentence)))
         # "The number of eggs that are not used is 16" denies nothing.
         stated = _stated_value(sentence, values, denials[-1].end() if denials else 0)
-        if denials and not stated:
+        is_plan = any(denial[0].lower().startswith(("let", "?")) for denial in denials)
+        if is_plan or (denials and not stated):
             return None
         if values:
             return _with_list(sentence, values, stated or _main_value(sentence, values))
@@ -144,7 +147,7 @@ def find_option(reply: str) -> str | None:
     """Return the letter of the option that the last sentences name, else the value that they give."""
     plain = reply.strip()
     for sentence, _ in _last_sentences(plain):
-        options = [m for m in _OPTION.finditer(sentence) if not re.search(r"\bnot\b|n't\b", sentence[: m.start()])]
+        options = [m for m in _OPTION.finditer(sentence) if not _DENIAL_BEFORE.search(sentence[: m.start()])]
         if options:
             return str(next(filter(None, options[-1].groups())))
     return find_value(reply)
@@ -162,14 +165,21 @@ def find_short_reply(reply: str) -> str | None:
     lines = reply.strip().splitlines()
     if len(lines) == 1 and len(reply.split()) <= MAX_BARE_WORDS:
         return reply.strip()
-    if stated := re.search(r"\banswer(?: is)?:?\s*\n*((?:[^\n]+\n?){1,30})\s*$", reply[-TAIL_CHARS:], re.IGNORECASE):
-        return stated[1].strip()
-    return find_value(reply)
+    phrases = list(re.finditer(r"\banswer(?: is)?\b:?", reply[-TAIL_CHARS:], re.IGNORECASE))
+    stated = reply[-TAIL_CHARS:][phrases[-1].end() :].strip() if phrases else ""
+    return stated if stated and "\n\n" not in stated else find_value(reply)
+
+
+def find_exact(reply: str) -> str | None:
+    """Return the last number of a reply without words ("3 + 4 = 7 , 7"), else a value."""
+    numbers = re.findall(r"(?<![\d.])-?\d+(?:\.\d+)?", reply[-TAIL_CHARS:])
+    return numbers[-1] if numbers and not re.search(r"[^\W\d_]{2}|\\", reply) else find_value(reply)
 
 
 # The graders that do not look for a value. None: strict reading already takes all there is.
 FINDERS: dict[str, Callable[[str], str | None] | None] = {
     "choice": find_option,
+    "exact": find_exact,
     "make": find_expression,
     "gym": find_short_reply,
     "livebench": None,
@@ -225,6 +235,8 @@ def _values(sentence: str) -> list[Value]:
         before, after = masked[: number.start()], masked[number.end() : number.end() + 1]
         if _LABEL_BEFORE.search(before) or (before[-1:], after) in (("[", "]"), ("(", ")")):  # also a citation
             continue
+        if re.search(r"[*×/+]\s*$", before) or re.match(r"\s*[*×/+]\s*[\d(]", masked[number.end() :]):
+            continue  # a part of a sum or product
         unit = number["unit"].strip()
         answer = ("-" if number["minus"] else "") + re.sub(r"\s", "", number["number"]) + ("%" if "%" in unit else "")
         is_year = bool(re.fullmatch(r"[12]\d{3}", answer) and _YEAR_BEFORE.search(before))
