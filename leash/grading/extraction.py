@@ -26,6 +26,7 @@ from __future__ import annotations
 import re
 
 from leash.grading.mathematics.spelling import strip_special_tokens
+from leash.grading.run_on import cut_run_on
 
 BOX_COMMANDS = ("\\boxed", "\\fbox", "\\framebox")
 ANSWER_OPEN_TAG, ANSWER_CLOSE_TAG = "<answer>", "</answer>"
@@ -68,7 +69,7 @@ _PLACEHOLDERS = {"", "answer", "your answer", "your answer here", "final answer"
 
 def extract(text: str) -> str | None:
     """Return the answer that a completion ends with, or None."""
-    thinking, reply = _split_thinking(_strip_tokens_at_end(text))
+    thinking, reply = _split_thinking(_strip_tokens_at_end(cut_run_on(text)))
     searches = ((_find_boxed, reply), (_find_open_or_tagged, reply), (_find_stated, reply), (_find_boxed, thinking))
     for find, part in searches:
         if (answer := find(part)) is None:

@@ -1,10 +1,321 @@
-"""Placeholder until lenient reading is merged."""
+r"""Lenient reading: the last candidate answer of a reply in which strict reading finds none.
+
+    find_candidate("The grooming costs 70 dollars.", "math")                          ->  "70"
+    find_candidate(r"so the area is $\frac{3}{4}$ square units", "math")              ->  r"\frac{3}{4}"
+    find_candidate("it must be option (B)", "choice")                                 ->  "B"
+    find_candidate("8 - 1 = 7 , 7 * 3 = 21 , ( 8 - 1 ) * 3", "make")                  ->  "( 8 - 1 ) * 3"
+
+A careful reader looks at the last sentence, and at the one before if the last names no value. Of several values, the
+answer is what follows the verb ("the total is", "there are"), and not a number behind a preposition ("for 30 days").
+Of a formula, it is the right side of the last equals sign. No candidates are: numbers of steps, cases, equations,
+figures and citations, dates, exponents, the name of a variable alone. A reply that ends with a denial ("is not a
+solution"), a plan ("let's try n = 7"), a question or a formula that is cut off gives no answer.
+
+Call it only for a text that finished and has no strict answer: the last number of a truncated text is not an answer.
+Thinking holds no candidate. Graders whose strict reading already takes the whole reply (livebench, judge), or that
+need a program (code), have no lenient reading.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from leash.grading.extraction import strip_thinking
+from leash.grading.run_on import cut_run_on
+
+TAIL_CHARS = 1500  # of the reply, where the last sentences are
+MAX_SENTENCES = 2
+MAX_CANDIDATE_CHARS = 300
+MAX_BARE_WORDS = 6  # a reply of so few words is an answer by itself
+
+_FORMULA = re.compile(
+    r"\$\$(?P<a>.*?)\$\$|\\\[(?P<b>.*?)\\\]|\\\((?P<c>.*?)\\\)|\\begin\{(?P<env>[a-z]+\*?)\}(?P<d>.*?)\\end\{(?P=env)\}"
+    # Not a price: "$5 and $10" is no formula. The last dollar sign of a text may be missing.
+    r"|(?<![\\\w])\$(?!\s?\d[\d,.]*\s+(?:and|or|to|from|for|per|each|in|on|at|of|is|was|as|more|less|\(|[a-z]{4,})\b)"
+    r"(?:(?P<e>[^$\n]+?)(?<!\\)\$(?!\d)|(?P<f>[^$\n]*[\\=][^$\n]*)\Z)",
+    re.DOTALL,
+)
+_NUMBER = re.compile(
+    r"(?<![\w.,^_\\/{])(?P<minus>[-−](?=[$€£\d.]))?[$€£]?\s?"
+    r"(?P<number>(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:\s?/\s?\d+|:\d+)?|\.\d+)(?![\w^_]*\d|\})"
+    r"(?P<unit>\s?\\?%|[a-zA-Z°]*+)(?![/^*_(+]\w)(?P<modifier>-[a-zA-Z])?"
+)
+_WORDS = "zero two three four five six seven eight nine ten eleven twelve"
+_NUMBER_WORD = re.compile(rf"\b(?:{_WORDS.replace(' ', '|')})\b", re.IGNORECASE)
+_WORD_VALUES = dict(zip(_WORDS.split(), map(str, (0, *range(2, 13))), strict=True))
+_SENTENCE_END = re.compile(r"[.!?](?=[\s*)\"']+|$)[\s*)\"']*|\n+|;\s")
+_PLAIN_EQUATION = re.compile(r"[^=<>!:]=\s*([^=<>]+)$")
+_PLAIN_FORMULA = re.compile(
+    r"(?:[\d\s.,+\-*/^()\[\]{}%√π]|\\[a-zA-Z]+|\b(?:sqrt|pi|sin|cos|tan|log|ln|exp|[a-zA-Z])\b|\d[a-z]\b)+"
+)
+_PLAIN_TUPLE = re.compile(r"(?<![A-Za-z])\((?=[^()]*\d)[^()]*,[^()]*\)")
+_TEXT_COMMAND = re.compile(r"\\(?:text|mathrm|textbf)\s*\{[^{}]*\}")
+_PROSE = re.compile(r"[.:;]\s+[A-Z][a-z]*\s+[a-z]{2,}|[a-z]{3,}\s+[a-z]{2,}\s+[a-z]{2,}")
+_LABEL_BEFORE = re.compile(
+    r"(?:\b(?:steps?|cases?|equations?|eqs?\.?|figures?|fig\.?|tables?|parts?|sections?|examples?|\w*problems?|"
+    r"questions?|methods?|theorems?|lemmas?|chapters?|pages?|notes?|exercises?|rounds?|no\.|version|base|mod|modulo|"
+    r"inequality|condition)\s*[(#]?|"
+    r"\b(?:january|february|march|april|may|june|july|august|september|october|november|december)\s+(?:\d+,?\s*)?)$",
+    re.IGNORECASE,
+)
+_ENUMERATION = re.compile(r"^\s*(?:[-*•]\s+|[(]?\d{1,2}[.)]\s+)+")
+_COPULA = re.compile(
+    r"(?:(?<!that )(?<!who )\b(?:is|are|was|were|be|equals?)\b|[=≈:])"
+    r"(?:\s*(?:exactly|about|approximately|equal to|thus|therefore|then|only|indeed|a total of|at (?:most|least)|:))*",
+    re.IGNORECASE,
+)
+_FINITE_VERB = re.compile(
+    r"\b(?:will|would|can|could|should|must|needs?|has|have|had|takes?|took|makes?|made|lasts?|is|are|was|were|gets?|got)\b",
+    re.IGNORECASE,
+)
+# Words behind which a number describes the question, not its answer, and those that end the main clause.
+_PREPOSITION_BEFORE = re.compile(
+    r"\b(?:for|in|after|from|(?<!total )of|per|every|each|on|at|over|within|between|with|than|during|through|among|by|"
+    r"into|first|last|next|other|these|those|all|when|where|if|since|because|using|let)\s*(?:the\s+|all\s+)?$",
+    re.IGNORECASE,
+)
+_CLAUSE = re.compile(
+    r"\b(?:to [a-z]+|by \w+ing|than|compared|given|so that|such that|that|which|who|whose|where|when|if|while|because|"
+    r"since|for|in(?! total)|over|with|after|from|at|on|per)\b",
+    re.IGNORECASE,
+)
+_YEAR_BEFORE = re.compile(r"\b(?:in|of|since|by|year|until)\s*$", re.IGNORECASE)
+_LIST_GAP = re.compile(r"\s*(?:,\s*(?:and\s|or\s)?|and\s|or\s)\s*")
+# Sentences behind the answer: polite ones, remarks, and checks of it.
+_AFTERWARDS = re.compile(
+    r"\b(?:let me know|hope (?:this|that|it)|feel free|if you have|any (?:other |more )?questions|thank|happy to|"
+    r"verif\w+|confirm\w*|satisf\w+|correct\b|matches|completes)|^\W*note\b",
+    re.IGNORECASE,
+)
+_NO_CONCLUSION = re.compile(
+    r"\b(?:(?:is|are|was|were|does|do|did|can|could|must|has|have|would|will)(?: not|n'?t|n’t)|cannot|not (?:a|an|the|"
+    r"possible|valid|equal|enough|sufficient)|neither|impossible|incorrect|contradict\w*|inconsistent|"
+    r"no (?:solution|answer|such)|(?:let'?s|let us|(?:we|i) (?:\w+ )?(?:need|have) to|we should|i will|we will|"
+    r"next,? we|now,? we) (?:\w+ )?(?:try|re-?(?:check|exam|eval|consider|calc|visit|do)\w*|check|see|consider|find|"
+    r"use|look|test|compute|calculate|verify|determine|assume|start|solve|know)"
+    r"|can (?:then )?(?:be )?(?:find|found|calculated?|computed?|determined?|used?|obtained)"
+    r"|(?:don'?t|do not) know|unable|unclear|mistake|error|try again|wait)\b|\?\s*$",
+    re.IGNORECASE,
+)
+_OPTION = re.compile(
+    r"(?:\b(?:option|choice|answer)s?\s*(?:is\s*)?:?\s*|\()\**\(?(?P<a>[A-Z])\b\)?|(?<![\w(])(?P<b>[A-Z])\)"
+    r"|(?<![\w'])(?P<c>[B-HJ-Z])(?=[\s*]*[.!]?[\s*]*$)|(?<=\*\*)(?P<d>[A-Z])(?=\*\*)"
+)
+_DENIAL_BEFORE = re.compile(r"(?:\bnot|n't|\bcannot)\b[^,.;]*$")
+_EXPRESSION = re.compile(r"[\d(][\d\s()+*-]*[\d)]")
+
+
+class Value(NamedTuple):
+    begin: int
+    end: int
+    answer: str
+    is_weak: bool = False  # an ordinal, a year, a number word, or a part of a word: counts if there is no other value
+    is_equation: bool = False
 
 
 def find_candidate(text: str, grader: str) -> str | None:
-    found = re.findall(r"\d+", text[-100:])
+    """Return the last candidate answer of a finished text without a strict answer, or None."""
+    find = FINDERS.get(grader, find_value)
+    text = cut_run_on(text)
+    if find is None or text.rfind("<think>") > text.rfind("</think>"):
+        return None
+    candidate = find(strip_thinking(text))
+    return candidate if candidate and len(candidate) <= MAX_CANDIDATE_CHARS else None
+
+
+def find_value(reply: str) -> str | None:
+    """Return the value that the last sentences give, or a reply of a few words."""
+    reply = re.sub(r"\*\*|__|`", "", reply).strip()
+    for sentence, values in _last_sentences(reply):
+        if _AFTERWARDS.search(_mask(sentence)) and not _stated_value(sentence, values, 0):
+            continue
+        denials = list(_NO_CONCLUSION.finditer(_mask(sentence)))
+        # "The number of eggs that are not used is 16" denies nothing.
+        stated = _stated_value(sentence, values, denials[-1].end() if denials else 0)
+        is_plan = any(denial[0].lower().startswith(("let", "?")) for denial in denials)
+        if is_plan or (denials and not stated):
+            return None
+        if values:
+            return _with_list(sentence, values, stated or _main_value(sentence, values))
+    is_bare = "\n" not in reply and len(reply.split()) <= MAX_BARE_WORDS
+    return reply.rstrip(" .") if is_bare and not _NO_CONCLUSION.search(reply) and not re.search(r"\d", reply) else None
+
+
+def find_option(reply: str) -> str | None:
+    """Return the letter of the option that the last sentences name, else the value that they give."""
+    plain = reply.strip()
+    for sentence, _ in _last_sentences(plain):
+        options = [m for m in _OPTION.finditer(sentence) if not _DENIAL_BEFORE.search(sentence[: m.start()])]
+        if options:
+            return str(next(filter(None, options[-1].groups())))
+    return find_value(reply)
+
+
+def find_expression(reply: str) -> str | None:
+    """Return the last sum or product of whole numbers, without its result."""
+    plain = re.sub(r"\\times|\\cdot|[×·]", "*", reply[-TAIL_CHARS:]).replace("−", "-")
+    found = [m[0].strip() for m in _EXPRESSION.finditer(plain) if re.search(r"[\d)]\s*[-+*]\s*[\d(]", m[0])]
     return found[-1] if found else None
+
+
+def find_short_reply(reply: str) -> str | None:
+    """Return a reply of one short line, else what follows "answer is", else a value. Answers may be words or grids."""
+    lines = reply.strip().splitlines()
+    if len(lines) == 1 and len(reply.split()) <= MAX_BARE_WORDS:
+        return reply.strip()
+    phrases = list(re.finditer(r"\banswer(?: is)?\b:?", reply[-TAIL_CHARS:], re.IGNORECASE))
+    stated = reply[-TAIL_CHARS:][phrases[-1].end() :].strip() if phrases else ""
+    return stated if stated and "\n\n" not in stated else find_value(reply)
+
+
+def find_exact(reply: str) -> str | None:
+    """Return the last number of a reply without words ("3 + 4 = 7 , 7"), else a value."""
+    numbers = re.findall(r"(?<![\d.])-?\d+(?:\.\d+)?", reply[-TAIL_CHARS:])
+    return numbers[-1] if numbers and not re.search(r"[^\W\d_]{2}|\\", reply) else find_value(reply)
+
+
+# The graders that do not look for a value. None: strict reading already takes all there is.
+FINDERS: dict[str, Callable[[str], str | None] | None] = {
+    "choice": find_option,
+    "exact": find_exact,
+    "make": find_expression,
+    "gym": find_short_reply,
+    "livebench": None,
+    "judge": None,
+    "code": None,
+}
+
+
+def _last_sentences(reply: str) -> Iterator[tuple[str, list[Value]]]:
+    """Yield the last sentences that say something, the last one first, each with its values."""
+    if any(reply.rfind(begin) > reply.rfind(end) for begin, end in ((r"\[", r"\]"), (r"\(", r"\)"))):
+        return  # the text is cut off in a formula
+    if reply.count("$$") % 2:
+        return
+    tail = reply[-TAIL_CHARS:]
+    if 0 <= (closing := tail.find(r"\]")) < tail.find(r"\[") % (TAIL_CHARS + 1):
+        tail = tail[closing + 2 :]  # it begins in a formula
+    masked = _mask(tail)
+    ends = [0, *(m.end() for m in _SENTENCE_END.finditer(masked))]
+    if ends[-1] < len(tail):
+        ends.append(len(tail))
+    count = 0
+    for begin, end in zip(ends[-2::-1], ends[:0:-1], strict=True):
+        sentence = tail[begin:end]
+        if not sentence.strip(" .\n-*#_()"):
+            continue
+        yield sentence, _values(sentence)
+        count += not _AFTERWARDS.search(masked[begin:end])
+        if count == MAX_SENTENCES:
+            return
+
+
+def _mask(text: str) -> str:
+    """Replace formulas by letters of the same length, so that their signs end no sentence."""
+    return _FORMULA.sub(lambda m: "M" * len(m[0]), text)
+
+
+def _values(sentence: str) -> list[Value]:
+    """Return the formulas and numbers that can be answers, in order; weak ones only if there are no others."""
+    masked = _mask(sentence)
+    found = []
+    for formula in _FORMULA.finditer(sentence):
+        content = next(filter(None, (formula[name] for name in "abcdef")), "")
+        if not _LABEL_BEFORE.search(masked[: formula.start()]) and (answer := _formula_value(content)) is not None:
+            found.append(Value(formula.start(), formula.end(), answer, is_equation="=" in content))
+    for point in _PLAIN_TUPLE.finditer(masked):
+        if _PLAIN_FORMULA.fullmatch(point[0]):
+            found.append(Value(point.start(), point.end(), point[0]))
+    masked = _PLAIN_TUPLE.sub(lambda point: "M" * len(point[0]), masked)
+    skip = enumeration.end() if (enumeration := _ENUMERATION.match(sentence)) else 0
+    # A formula that lacks its dollar signs has many numbers.
+    for number in () if re.search(r"\\[a-z]+\{", masked) else _NUMBER.finditer(masked, skip):
+        before, after = masked[: number.start()], masked[number.end() : number.end() + 1]
+        if _LABEL_BEFORE.search(before) or (before[-1:], after) in (("[", "]"), ("(", ")")):  # also a citation
+            continue
+        if re.search(r"[*×/+]\s*$", before) or re.match(r"\s*[*×/+]\s*[\d(]", masked[number.end() :]):
+            continue  # a part of a sum or product
+        unit = number["unit"].strip()
+        answer = ("-" if number["minus"] else "") + re.sub(r"\s", "", number["number"]) + ("%" if "%" in unit else "")
+        is_year = bool(re.fullmatch(r"[12]\d{3}", answer) and _YEAR_BEFORE.search(before))
+        is_weak = is_year or bool(number["modifier"]) or unit in ("st", "nd", "rd", "th", "D")
+        found.append(Value(number.start(), number.end(), answer, is_weak))
+    for word in _NUMBER_WORD.finditer(masked, skip):
+        found.append(Value(word.start(), word.end(), _WORD_VALUES[word[0].lower()], is_weak=True))
+    if (equation := _PLAIN_EQUATION.search(masked.rstrip(" .!\n"))) and "MMM" not in equation[1]:
+        right = equation[1].strip()
+        if _PLAIN_FORMULA.fullmatch(right) and re.search(r"\d|pi|π", right):
+            found = [value for value in found if value.end <= equation.start(1)]
+            found.append(Value(equation.start(1), equation.end(1), right, is_equation=True))
+    return sorted([value for value in found if not value.is_weak] or found)
+
+
+def _formula_value(content: str) -> str | None:
+    """Return the value of a formula: the right side of its last equals sign. None for a name or a denial."""
+    content = re.split(r"\\\\\s*(?:\[[^\]]*\])?", content.strip().rstrip("\\ \n"))[-1].replace("&", "")
+    content = re.sub(r"\\(?:tag|label)\{[^{}]*\}", "", content).strip()
+    if re.search(r"\\ne(?:q|\b)|\\not\b|≠|\\equiv|\\pmod", content) or _PROSE.search(_TEXT_COMMAND.sub("", content)):
+        return None
+    if len(parts := re.split(r"\\q?quad(?![a-z])", content)) > 1:  # several values, steps, or a value with a remark
+        if any(arrow in content for arrow in (r"\Rightarrow", r"\implies", r"\therefore")):
+            return _formula_value(parts[-1])
+        answers = [_formula_value(part) for part in parts if not re.match(r"\s*(?:\\text|\(\s*\\text)", part)]
+        return ", ".join(filter(None, answers)) or None
+    *left, right = re.split(r"(?<![<>!\\])=", content)
+    # An equation between two terms with unknowns is an answer by itself; y = … and f(x) = … name one.
+    unknown = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z](?![a-zA-Z])")
+    is_name = left and re.fullmatch(r"[\s\\]*\w+(?:_\{?\w+\}?)?\s*(?:\([^()]*\))?\s*", left[0])
+    if len(left) == 1 and not is_name and unknown.search(left[0]) and unknown.search(right):
+        right = content
+    exact, *rounded = re.split(r"\\approx(?![a-z])|≈", right)
+    # A rounded value follows an exact one, unless that is a computation.
+    is_exact = re.search(r"\d", exact) and not re.search(r"\d\.\d|\\times|\\cdot|\\div|[-+/*]", exact.strip(" -"))
+    value = exact if not rounded or is_exact else rounded[-1]
+    value = re.sub(r"^(?:\\implies|\\Rightarrow|\\therefore)\s*|(?:\\[\],;:! ]|[\s.,;:])+$", "", value.strip()).strip()
+    term = r"\d|\\(?:pi|infty|frac|sqrt|emptyset|varnothing|a?(?:sin|cos|tan)h?|ln|log|exp)(?![a-z])|[-+^/,]"
+    is_open = re.search(r"(?:\\(?:times|cdot)|[-+*/(])$", value) or value.count("{") != value.count("}")
+    has_value = bool(left and value) or re.search(term, re.sub(r"_\{?\w+\}?(?!.*,)", "", value))
+    return value if has_value and not is_open else None
+
+
+def _stated_value(sentence: str, values: list[Value], begin: int) -> Value | None:
+    """Return the last value that stands right behind "is" or an equals sign, after a position."""
+    masked = _mask(sentence)
+    stated = [v for v in values if v.is_equation and not _PREPOSITION_BEFORE.search(masked[: v.begin])]
+    for verb in _COPULA.finditer(masked):
+        stated += [v for v in values if v.begin >= verb.end() and not masked[verb.end() : v.begin].strip(" $€£:")][:1]
+    return max((value for value in stated if value.begin >= begin), default=None)
+
+
+def _main_value(sentence: str, values: list[Value]) -> Value:
+    """Return the last value of the main clause: 5 in "the 42 guests need 5 tables to sit at for 3 hours"."""
+    masked = _mask(sentence)
+    if verb := _FINITE_VERB.search(masked):
+        values = [value for value in values if value.begin >= verb.end()] or values
+    free = [value for value in values if not _PREPOSITION_BEFORE.search(masked[: value.begin])]
+    if not free:
+        return values[-1]
+    chosen = free[0]
+    for value in free[1:]:
+        if _CLAUSE.search(masked[chosen.end : value.begin]):
+            break
+        chosen = value
+    return chosen
+
+
+def _with_list(sentence: str, values: list[Value], chosen: Value) -> str:
+    """Return a value with those that form a list with it: "x = 1 or x = 3" gives "1, 3"."""
+    # "m = 3 and n = 2, and m + n = 3 + 2 = 5" ends with one value, not with three.
+    joins = [not v.is_equation or re.match(r"\W*\w+\s*=[^=]*$", sentence[v.begin : v.end]) for v in values]
+    first = last = values.index(chosen)
+    if not joins[first]:
+        return chosen.answer
+    while first and joins[first - 1] and _LIST_GAP.fullmatch(sentence[values[first - 1].end : values[first].begin]):
+        first -= 1
+    while (after := last + 1) < len(values) and joins[after]:
+        if not _LIST_GAP.fullmatch(sentence[values[last].end : values[after].begin]):
+            break
+        last = after
+    return ", ".join(dict.fromkeys(value.answer for value in values[first : last + 1]))

@@ -31,7 +31,7 @@ DECIDES_NO_NUMBER = {
 # Imported by these stages for something else than their output: prompts and instructions for previews and refusals,
 # views of DuckDB to find duplicates, weights and types for provenance.
 USED_FOR_MESSAGES = {
-    "resolve": {"leash.grading.extraction", "leash.grading.graders.types"},
+    "resolve": {"leash.grading.extraction", "leash.grading.run_on", "leash.grading.graders.types"},
     "fetch": {"leash.database", "leash.instructions", "leash.prompts"},
     "mass": {"leash.statistics.seeds"},  # of the ledger, whose manifest a sentence needs
     "report": {"leash.instructions", "leash.weights"},

@@ -19,6 +19,7 @@ from typing import Any
 from leash.grading.extraction import extract as extract_marked
 from leash.grading.extraction import strip_thinking
 from leash.grading.graders.numeric import find_quantity, parse_number, parse_quantity, strip_latex
+from leash.grading.run_on import cut_run_on
 
 OPTION_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 RELATIVE_TOLERANCE = 1e-9  # what floating point leaves of equality
@@ -39,6 +40,7 @@ OUTER_BRACKETS = re.compile(r"^[(\[{]|[)\]}]$")
 
 def extract(text: str) -> str | None:
     """Return the marked answer, else what follows the last "answer is", else the last bold span, else a last letter."""
+    text = cut_run_on(text)
     if (answer := extract_marked(text)) is not None:
         return answer
     tail = strip_thinking(text)[-ANSWER_TAIL_CHARS:]

@@ -18,6 +18,7 @@ from contextlib import closing
 from decimal import Decimal
 from typing import Any
 
+from leash.grading.run_on import cut_run_on
 from leash.grading.sandbox import sandbox
 from leash.params.groups import Code
 
@@ -65,7 +66,7 @@ def seconds(gold: Sequence[str], meta: Mapping[str, Any]) -> float:
 def extract(text: str) -> str | None:
     """Return the last Python block after the thinking; without one, the last block without a language. None if the last
     block is not closed, because then the text is cut off."""
-    reply = text.rpartition("</think>")[2]
+    reply = cut_run_on(text).rpartition("</think>")[2]
     blocks = None if "<think>" in reply else _parse_code_blocks(reply)
     if blocks is None:
         return None

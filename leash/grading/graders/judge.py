@@ -27,6 +27,7 @@ from leash.engines.protocol import Completion, Decoding, Request
 from leash.errors import LeashError
 from leash.grading.extraction import strip_thinking
 from leash.grading.graders.types import BatchOnlyGraderError, Grade, GradeRequest, replace_surrogates, unscored_grade
+from leash.grading.run_on import cut_run_on
 from leash.params.groups import Judge, OpenAI, Verify
 from leash.progress import Progress
 from leash.prompts import Prompt
@@ -86,7 +87,7 @@ def canonical(answer: str, meta: Mapping[str, Any]) -> str:
 
 def extract(text: str) -> str | None:
     """The end of the reply after the thinking; None if there is none."""
-    return " ".join(strip_thinking(text).split())[-MAX_ANSWER_CHARS:] or None
+    return " ".join(strip_thinking(cut_run_on(text)).split())[-MAX_ANSWER_CHARS:] or None
 
 
 def complaint(gold: Sequence[str], meta: Mapping[str, Any]) -> str | None:

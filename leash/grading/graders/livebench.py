@@ -21,6 +21,7 @@ from typing import Any
 
 from leash.grading.extraction import extract as extract_marked
 from leash.grading.extraction import strip_thinking
+from leash.grading.run_on import cut_run_on
 
 MAX_REPLY_CHARS = 4000  # the longest text to correct has half of that
 MAX_CHARS_AFTER_BOLD = 200  # a bold answer with more text after it does not close the reply
@@ -44,7 +45,7 @@ SHAPES = ("tetrahedra", "tetrahedron", "triangle", "square")  # "two tetrahedra"
 
 def extract(text: str) -> str | None:
     """Return the part of the reply in which every task finds its answer, or None if the reply is empty."""
-    reply = strip_thinking(text)[-MAX_REPLY_CHARS:]
+    reply = strip_thinking(cut_run_on(text))[-MAX_REPLY_CHARS:]
     return _find_solution(reply) or _find_closing_answer(reply) or reply or None
 
 

@@ -1,0 +1,166 @@
+"""Lenient reading: the candidate answer of a reply without a marked one, as tables of (text, candidate, why)."""
+
+from __future__ import annotations
+
+import pytest
+
+from leash.grading.extraction import extract
+from leash.grading.lenient import find_candidate
+from tests.unit.test_run_on import WORKED
+
+Case = tuple[str, str | None, str]
+
+SENTENCES: list[Case] = [
+    ("The grooming costs 70 dollars.", "70", "a number with a unit"),
+    ("He saved $10.", "10", "a price"),
+    ("... = 26.", "26", "an equation"),
+    ("x equals 5", "5", "no full stop"),
+    ("So there are 1,234,567 ways.", "1,234,567", "thousands"),
+    ("The temperature is -3.5 degrees.", "-3.5", "a sign and a decimal point"),
+    ("The answer would then be 3/4.", "3/4", "a fraction"),
+    ("That is 12.5% of them.", "12.5%", "percent"),
+    ("The ratio is 3:4.", "3:4", "a ratio"),
+    ("The point is (3, -2).", "(3, -2)", "a point"),
+    ("So x = 2*sqrt(3).", "2*sqrt(3)", "an expression in plain text"),
+    ("The area is 12 cm^2.", "12", "the exponent of a unit is no answer"),
+    ("The area is 5cm.", "5", "a unit without a space"),
+    ("We paid **42** euros.", "42", "bold"),
+    ("So he is 7.\n\nI hope this helps! Let me know if you have any questions.", "7", "politeness follows"),
+    ("So he is 7.\nThis is the final result.", "7", "the sentence before, if the last has no value"),
+    ("The leftover amount is zero.", "0", "a number word"),
+    ("He finished in 6th place.", "6", "an ordinal, if there is nothing else"),
+    ("Tuesday.", "Tuesday", "a reply of a few words is the answer"),
+]
+
+SEVERAL: list[Case] = [
+    ("Shannon needs to make 5 dozens of cookies to last her for 30 days.", "5", "a purpose follows"),
+    ("Thus, the 42 kg bag of rice will last for 3 weeks.", "3", "the subject has a number"),
+    ("Rosie can run a total of 50 miles in 7 hours.", "50", "a period follows"),
+    ("Frankie watched 3 30-minute episodes on Wednesday.", "3", "a part of a word"),
+    ("The number of carrots that will not be used is 120.", "120", "a relative clause denies nothing"),
+    ("In 1990, he was 25 years old.", "25", "a year"),
+    ("The total is 25 * 2 = 50 dollars.", "50", "a computation"),
+    ("There are 5 bucks that are 8 points.", "5", "a relative clause"),
+    ("The solutions are x = 1 or x = 3.", "3", "plain equations are not joined"),
+    ("The values are 2 and 3.", "2, 3", "a list"),
+    ("Since 3 > 2, the answer to step 4 gives us that there are 10 pairs.", "10", "the number of a step"),
+]
+
+FORMULAS: list[Case] = [
+    (r"so the area is $\frac{3}{4}$ square units", r"\frac{3}{4}", "an inline formula"),
+    ("We get\n\\[\nx = 5\n\\]", "5", "the right side of a display formula"),
+    (r"\[ 3 + 4 = 7 = 7.0 \]", "7.0", "the last right side"),
+    (r"\begin{align*} x &= 3 \\ y &= 4 \end{align*}", "4", "the last line"),
+    (r"\[ x = \frac{1}{3} \approx 0.333 \]", r"\frac{1}{3}", "an exact value before its rounding"),
+    (r"\[ x = 1.22 \times 3 \approx 3.66 \]", "3.66", "but not a computation"),
+    (r"there are $10$ pairs $(a,b)$ for which it has $3$ roots.", "10", "the main clause"),
+    (r"Therefore, $m = 4$ and $n = 5$, so $m + n = 4 + 5 = 9$.", "9", "a sum of what was found"),
+    (r"the values are \( x = 2 \) or \( x = -2 \).", "2, -2", "several values"),
+    (r"\[ x = -6, \quad x = -8 \]", "-6, -8", "several values in one formula"),
+    (r"\[ k = 4 \quad \text{(a square)} \]", "4", "a remark"),
+    (r"\[ b^2 = 4 \quad \Rightarrow \quad b = 2 \]", "2", "a step"),
+    (r"The function is \( f(x) = 2x \).", "2x", "a function"),
+    (r"It is \[ y + 2x = a y \]", "y + 2x = a y", "an equation between unknowns"),
+    (r"The product is $1 \cdot \frac{1}{10} = \frac{1}{10}.", r"\frac{1}{10}", "the last dollar sign is missing"),
+    (r"OC^2 = \frac{40}{64} = \frac{5}{8}.", r"\frac{5}{8}", "all dollar signs are missing"),
+    ("It costs $5 and $10, in total $15.", "15", "prices are no formulas"),
+    (r"The set is \( \emptyset \).", r"\emptyset", "a constant"),
+]
+
+NONE: list[Case] = [
+    ("", None, "nothing"),
+    ("I do not know.", None, "no answer"),
+    ("There is no number here, only words that go on and on.", None, "a sentence without a value"),
+    ("Step 3:", None, "the number of a step"),
+    ("See equation (1).", None, "the number of an equation"),
+    ("This is shown in [12].", None, "a citation"),
+    (r"This is in terms of \( x \) and \( AB \).", None, "names"),
+    ("Hence n = 5 is not a solution.", None, "a denial"),
+    (r"\[ 5 \neq 6 \]", None, "a denial in a formula"),
+    ("Let's try n = 7.", None, "a plan"),
+    ("We need to check whether 17 works.", None, "a plan"),
+    ("Therefore, the remaining angle can be found by subtracting this from 360°.", None, "a plan"),
+    ("Is it 5?", None, "a question"),
+    (r"so we have \[ x = 5 +", None, "a formula that is cut off"),
+    ("<think> so it is 5.", None, "thinking that never ends"),
+    ("<think> so it is 5. </think>", None, "no reply after the thinking"),
+    ("It is 7x/12.", None, "a term, of which a number is only a part"),
+]
+
+
+@pytest.mark.parametrize(("text", "candidate", "why"), SENTENCES + SEVERAL + FORMULAS + NONE)
+def test_value_of_the_last_sentences(text: str, candidate: str | None, why: str) -> None:
+    assert find_candidate(text, "math") == candidate, why
+
+
+@pytest.mark.parametrize(
+    ("text", "candidate", "why"),
+    [
+        ("it must be option (B)", "B", "in brackets"),
+        ("So the best choice would be C.", "C", "at the end"),
+        ("Therefore B) 14 fits.", "B", "with a bracket behind it"),
+        ("It cannot be (A), so I would go with (D)", "D", "another one is denied"),
+        ("So it is not (A).", None, "a denial"),
+        ("I would say 145 degrees.", "145", "no letter, but a value"),
+        ("A dog has 4 legs.", "4", "an article is no option"),
+    ],
+)
+def test_option(text: str, candidate: str | None, why: str) -> None:
+    assert find_candidate(text, "choice") == candidate, why
+
+
+@pytest.mark.parametrize(
+    ("grader", "text", "candidate"),
+    [
+        ("exact", "12 + 1 = 13 , 13 - 9 = 4 , 4", "4"),
+        ("exact", "12 + 1 = 13 , 13 - 9 = 4 , 5", "5"),
+        ("exact", "9", "9"),
+        ("exact", "1 - 3 = -2", "-2"),
+        ("exact", "I think that it is 8.", "8"),
+        ("exact", "Paris", "Paris"),
+        ("make", "8 - 1 = 7 , 7 * 3 = 21 , ( 8 - 1 ) * 3", "( 8 - 1 ) * 3"),
+        ("make", "( 8 - 1 ) * 3 = 21", "( 8 - 1 ) * 3"),
+        ("make", r"We take $(8 - 1) \times 3$.", "(8 - 1) * 3"),
+        ("make", "21", None),
+        ("gym", "Teo", "Teo"),
+        ("gym", "son-in-law", "son-in-law"),
+        ("gym", "I see.\n\nThus, the final answer is:\n0 0 6\n6 0 0", "0 0 6\n6 0 0"),
+        ("gym", "There are\nso many that we count 12 of them.", "12"),
+        ("numeric", r"The energy is $5.1 \times 10^{14}$ Hz.", r"5.1 \times 10^{14}"),
+        ("mine:score", "It is 5.", "5"),
+        ("livebench", "It is 5.", None),
+        ("judge", "It is 5.", None),
+        ("code", "It is 5.", None),
+    ],
+)
+def test_each_grader_has_its_candidates(grader: str, text: str, candidate: str | None) -> None:
+    assert find_candidate(text, grader) == candidate
+
+
+@pytest.mark.parametrize("begin", ["\n\nQuestion: what is 1 + 1?\nIt is 2.", "\nHuman: and 1 + 1?\nIt is 2."])
+def test_an_invented_question_holds_no_candidate(begin: str) -> None:
+    assert find_candidate(f"The grooming costs 70 dollars.{begin}", "math") == "70"
+
+
+def test_thinking_before_the_reply_holds_no_candidate() -> None:
+    assert find_candidate("<think>maybe 4, or 5.</think>So it is 6.", "math") == "6"
+    assert find_candidate("maybe 4, or 5.</think>So it is 6.", "math") == "6"
+
+
+@pytest.mark.parametrize("text", WORKED)
+def test_a_solution_without_its_box_has_the_same_answer(text: str) -> None:
+    """A model that never learned the format: the answer of the embedded tasks stays the same."""
+    strict = extract(text)
+    assert strict is not None
+    unboxed = text.replace("\\boxed{", "").replace("}", "")
+    assert extract(unboxed) is None
+    assert find_candidate(unboxed, "make" if " from " in text or "*" in strict or "+" in strict else "exact") == strict
+
+
+@pytest.mark.parametrize(
+    "part", ["1 ", "$", "(1, ", "x = 1 and ", "\\[ ", "answer is ", "1/", "a b c ", "= ", "{", "is 5. "]
+)
+def test_repetition_costs_little(part: str) -> None:
+    """Only the tail is read. A pattern that backtracks too much would take minutes here."""
+    for grader in ("math", "choice", "make", "gym", "exact"):
+        find_candidate(part * (120_000 // len(part)), grader)
