@@ -61,7 +61,7 @@ TOKENS: list[tuple[str, str | None, str]] = [
     ("The answer is 4.</s>", "4", "a special token at the end"),
     ("#### 4<|im_end|>\n<|endoftext|>", "4", "and two"),
     (r"\boxed{4</s>}", "4", "inside the box"),
-    ("<answer>6<|im_end|>0", "6<|im_end|>0", "but not in the middle"),
+    ("<answer>6<|im_end|>0", "6", "nothing counts behind the end of a turn"),
     ("The answer is x < s>", "x < s>", "nor anything else in angles"),
     ("The final answer is:\n\\[\n5\n\\]", "5", "a formula on lines of its own"),
     ("The answer is therefore $5$.", "5", "an adverb"),

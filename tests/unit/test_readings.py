@@ -32,7 +32,7 @@ def test_a_candidate_is_an_answer_to_lenient_reading_alone() -> None:
     assert stated.is_candidate
     assert (stated.strict, stated.chosen("strict")) == (None, None)
     assert stated.chosen("lenient") == stated.answer is not None
-    assert read_answer("Nothing here.", "math", "stop") == Reading(None)
+    assert read_answer("...", "math", "stop") == Reading(None)
 
 
 def test_a_text_that_was_cut_off_has_no_candidate() -> None:
@@ -44,7 +44,7 @@ def test_a_text_that_was_cut_off_has_no_candidate() -> None:
 def test_both_readings_are_stored_whichever_is_chosen(project: Params, reading: str) -> None:
     name = fetch_problems(project)[0]
     gold = load_problems("chain")[name]["gold"][0]
-    texts = [f"\\boxed{{ {gold} }}", f"the result is {gold}", "the result is 999", "nothing"]
+    texts = [f"\\boxed{{ {gold} }}", f"the result is {gold}", "the result is 999", "..."]
     write_completions(name, texts)
     write_completions(name, [f"the result is {gold}"], "b", begin=4, finish="length")
     run(with_reading(project, reading), "base", "chain")
