@@ -27,6 +27,7 @@ from leash.grading.run_on import cut_run_on
 
 TAIL_CHARS = 1500  # of the reply, where the last sentences are
 MAX_SENTENCES = 2
+CONTEXT_CHARS = 40  # beside a value, where the words stand that say what it is
 MAX_CANDIDATE_CHARS = 300
 MAX_BARE_WORDS = 6  # a reply of so few words is an answer by itself
 
@@ -140,7 +141,8 @@ def find_value(reply: str) -> str | None:
         if values:
             return _with_list(sentence, values, stated or _main_value(sentence, values))
     is_bare = "\n" not in reply and len(reply.split()) <= MAX_BARE_WORDS
-    return reply.rstrip(" .") if is_bare and not _NO_CONCLUSION.search(reply) and not re.search(r"\d", reply) else None
+    is_word = re.search(r"[^\W\d_]", reply) and not re.search(r"\d", reply)
+    return reply.rstrip(" .") if is_bare and is_word and not _NO_CONCLUSION.search(reply) else None
 
 
 def find_option(reply: str) -> str | None:
@@ -217,13 +219,20 @@ def _mask(text: str) -> str:
     return _FORMULA.sub(lambda m: "M" * len(m[0]), text)
 
 
+def _before(masked: str, at: int) -> str:
+    return masked[max(at - CONTEXT_CHARS, 0) : at]
+
+
 def _values(sentence: str) -> list[Value]:
     """Return the formulas and numbers that can be answers, in order; weak ones only if there are no others."""
     masked = _mask(sentence)
     found = []
     for formula in _FORMULA.finditer(sentence):
         content = next(filter(None, (formula[name] for name in "abcdef")), "")
-        if not _LABEL_BEFORE.search(masked[: formula.start()]) and (answer := _formula_value(content)) is not None:
+        if (
+            not _LABEL_BEFORE.search(_before(masked, formula.start()))
+            and (answer := _formula_value(content)) is not None
+        ):
             found.append(Value(formula.start(), formula.end(), answer, is_equation="=" in content))
     for point in _PLAIN_TUPLE.finditer(masked):
         if _PLAIN_FORMULA.fullmatch(point[0]):
@@ -232,10 +241,10 @@ def _values(sentence: str) -> list[Value]:
     skip = enumeration.end() if (enumeration := _ENUMERATION.match(sentence)) else 0
     # A formula that lacks its dollar signs has many numbers.
     for number in () if re.search(r"\\[a-z]+\{", masked) else _NUMBER.finditer(masked, skip):
-        before, after = masked[: number.start()], masked[number.end() : number.end() + 1]
-        if _LABEL_BEFORE.search(before) or (before[-1:], after) in (("[", "]"), ("(", ")")):  # also a citation
+        before, after = _before(masked, number.start()), masked[number.end() : number.end() + CONTEXT_CHARS]
+        if _LABEL_BEFORE.search(before) or (before[-1:], after[:1]) in (("[", "]"), ("(", ")")):  # also a citation
             continue
-        if re.search(r"[*×/+]\s*$", before) or re.match(r"\s*[*×/+]\s*[\d(]", masked[number.end() :]):
+        if re.search(r"[*×/+]\s*$", before) or re.match(r"\s*[*×/+]\s*[\d(]", after):
             continue  # a part of a sum or product
         unit = number["unit"].strip()
         answer = ("-" if number["minus"] else "") + re.sub(r"\s", "", number["number"]) + ("%" if "%" in unit else "")
@@ -283,7 +292,7 @@ def _formula_value(content: str) -> str | None:
 def _stated_value(sentence: str, values: list[Value], begin: int) -> Value | None:
     """Return the last value that stands right behind "is" or an equals sign, after a position."""
     masked = _mask(sentence)
-    stated = [v for v in values if v.is_equation and not _PREPOSITION_BEFORE.search(masked[: v.begin])]
+    stated = [v for v in values if v.is_equation and not _PREPOSITION_BEFORE.search(_before(masked, v.begin))]
     for verb in _COPULA.finditer(masked):
         stated += [v for v in values if v.begin >= verb.end() and not masked[verb.end() : v.begin].strip(" $€£:")][:1]
     return max((value for value in stated if value.begin >= begin), default=None)
@@ -294,7 +303,7 @@ def _main_value(sentence: str, values: list[Value]) -> Value:
     masked = _mask(sentence)
     if verb := _FINITE_VERB.search(masked):
         values = [value for value in values if value.begin >= verb.end()] or values
-    free = [value for value in values if not _PREPOSITION_BEFORE.search(masked[: value.begin])]
+    free = [value for value in values if not _PREPOSITION_BEFORE.search(_before(masked, value.begin))]
     if not free:
         return values[-1]
     chosen = free[0]
