@@ -293,8 +293,8 @@ class Ledger:
 
 
 def _encode_completions(rows: pa.Table) -> bytes:
-    """A file of completions. Without tails it lacks their column: runs without stop strings have the files that they had
-    before there were any."""
+    """A file of completions. Without tails it lacks their column: the files of runs without stop strings are those of
+    versions that had none."""
     schema = tables.COMPLETIONS_SCHEMA
     if rows["tail"].null_count == rows.num_rows:
         schema = schema.remove(schema.get_field_index("tail"))

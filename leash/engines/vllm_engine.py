@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from transformers import ProcessorMixin
 
+
 @dataclass(frozen=True)
 class RunningSample:
     """A sample that vLLM draws. `watcher` is None if there are no stop strings."""
@@ -139,9 +140,7 @@ class VllmEngine:
             ticket, ids = running.ticket, list(drawn.token_ids)
             text, tail, finish = split_at_stop(drawn.text, finish, running.stops)
             facts = text, len(ids), finish, drawn.cumulative_logprob, ids, tail
-            self._finished.setdefault(ticket, []).append(
-                Completion(running.request.problem_id, running.sample, *facts)
-            )
+            self._finished.setdefault(ticket, []).append(Completion(running.request.problem_id, running.sample, *facts))
             self._unfinished_counts[ticket] -= 1
             if not self._unfinished_counts[ticket]:
                 del self._unfinished_counts[ticket]

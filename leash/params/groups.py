@@ -207,8 +207,8 @@ class OpenAI(Group):
 
 class Sample(Group):
     """Draw `k` samples per problem, each of at most `max_tokens` tokens. With imported completions neither is needed if
-    the data sets have a `k`. `stop` are the strings that end a completion, outside formulas and boxes. `stop_after` ends
-    a problem at that many hits, but not before it has `floor` samples."""
+    the data sets have a `k`. The strings of `stop` end a completion, outside formulas and boxes. `stop_after` ends a
+    problem at that many hits, but not before it has `floor` samples."""
 
     k: Positive | None = None
     temperature: NotNegative = 1.0

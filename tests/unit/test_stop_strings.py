@@ -86,7 +86,9 @@ PIECES = ["$", "$", "$$", "\\", "\\(", "\\)", "\\[", "\\]", "\\\\[", "\\\\]", "\
 PIECES += ["\\begin{a}", "\\end{a}", "\\begin", "\\end{b}", "\n", " ", "1", "x", "Q", "Q:", ":", "ed", "gi", "(", "]"]
 
 
-@pytest.mark.parametrize("stops", [["Q:"], ["x"], ["$"], ["\nQ", "Q:x", "1 "], ["ed", "x]", "\\"], ["}", "oxe", "n{"], ["(", " x"]])
+@pytest.mark.parametrize(
+    "stops", [["Q:"], ["x"], ["$"], ["\nQ", "Q:x", "1 "], ["ed", "x]", "\\"], ["}", "oxe", "n{"], ["(", " x"]]
+)
 def test_what_is_drawn_later_never_moves_the_cut(stops: list[str]) -> None:
     """The first prefix that ends a completion is cut where the whole text is. Random texts full of delimiters."""
     pieces = random.Random(repr(stops))
