@@ -46,7 +46,8 @@ class Completion:
     """One sample. `text` ends before a stop string, and `tail` is all that was drawn from there on; it is None if there
     is no stop string. Everything else is of text and tail together.
 
-    `tokens` counts the end-of-text token if there is one, and is None if an imported file does not give it. `logprob` is untempered, includes the end-of-text token, and is None if the engine does not know it.
+    `tokens` counts the end-of-text token if there is one, and is None if an imported file does not give it. `logprob`
+    is untempered, includes the end-of-text token, and is None if the engine does not know it.
     `token_ids` are the drawn tokens where the text does not split into them again, and None everywhere else."""
 
     problem_id: str
