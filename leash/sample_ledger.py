@@ -224,7 +224,7 @@ class Ledger:
         self._write_manifest()
         schema = tables.COMPLETIONS_SCHEMA
         columns = {name: [getattr(completion, name) for completion in self._unflushed] for name in schema.names}
-        content = tables.encode_parquet(pa.Table.from_pydict(columns, schema), schema)
+        content = _encode_completions(pa.Table.from_pydict(columns, schema))
         parts = tables.shards(self._part_folder)
         number = 1 + max((int(part.name.partition(".")[0]) for part in parts), default=-1)
         atomic_io.write(self._part_folder / f"{number:06d}.{atomic_io.bytes_hash(content)}.parquet", content)
@@ -266,7 +266,7 @@ class Ledger:
         return in_parts & {key for shard in tables.shards(self.folder) for key in _read_sample_keys(shard)}
 
     def _write_shard(self, rows: pa.Table) -> None:
-        content = tables.encode_parquet(rows, tables.COMPLETIONS_SCHEMA)
+        content = _encode_completions(rows)
         problems = [self._index_of(problem) for problem in set(rows["problem_id"].to_pylist())]
         samples = pc.min_max(rows["sample"]).as_py()
         covers = f"{min(problems):05d}-{max(problems) + 1:05d}.{samples['min']:05d}-{samples['max'] + 1:05d}"
@@ -290,6 +290,15 @@ class Ledger:
             raise LedgerLockedError(self.folder) from None
         except OSError:
             pass  # some network file systems have no locks
+
+
+def _encode_completions(rows: pa.Table) -> bytes:
+    """A file of completions. Without tails it lacks their column: the files of runs without stop strings are those of
+    versions that had none."""
+    schema = tables.COMPLETIONS_SCHEMA
+    if rows["tail"].null_count == rows.num_rows:
+        schema = schema.remove(schema.get_field_index("tail"))
+    return tables.encode_parquet(rows, schema)
 
 
 def _is_intact_or_restored(file: Path) -> bool:

@@ -46,7 +46,7 @@ PROBLEMS_SCHEMA = _schema(
     _optional(STRING, "level", "cluster"),
 )
 # Columns that tables of earlier versions lack. They are read as null.
-ADDED_COLUMNS = frozenset({"level", "cluster", "token_ids"})
+ADDED_COLUMNS = frozenset({"level", "cluster", "token_ids", "tail"})
 COMPLETIONS_SCHEMA = _schema(
     _required(STRING, "problem_id"),
     _required(INT32, "sample"),
@@ -57,6 +57,9 @@ COMPLETIONS_SCHEMA = _schema(
     # The drawn tokens where the text does not split into exactly these, end of text included; null: it does, or the
     # ids are not known (imported, from a server, or written by an earlier version).
     _optional(pa.list_(INT32), "token_ids"),
+    # What was drawn from a stop string on (`sample.stop`): the text ends before it, and tokens, logprob and token_ids
+    # are of text and tail together. Null: no stop string. Files without any tail lack the column.
+    _optional(STRING, "tail"),
 )
 VERDICTS_SCHEMA = _schema(
     _required(STRING, "problem_id"),

@@ -9,6 +9,9 @@ server's Retry-After.
 The text of a reasoning model begins with its thoughts, as `<think>\n…\n</think>\n`: servers send them beside the answer
 (`reasoning_content` or `reasoning`). Images are sent as data: URLs.
 
+A server's own `stop` would cut formulas too, so it is not sent: the server draws to the end, the text ends at the stop
+string, and the tail is the rest. Tokens, log-probability and finish are then those of the whole completion.
+
 This module cannot see what the server adds. vLLM serve takes top_k and penalties from the model's
 generation_config.json unless it runs with `--generation-config vllm`, SGLang with `--sampling-defaults openai`.
 """
@@ -23,6 +26,7 @@ from urllib.parse import urlsplit
 
 from leash import install_hints
 from leash.engines.protocol import Completion, Decoding, Request
+from leash.engines.stop_strings import split_at_stop
 from leash.errors import LeashError, NotInstalledError
 from leash.formatting import truncate
 from leash.image_type import detect_image_format
@@ -167,7 +171,7 @@ class OpenAIEngine:
                 f"tables need. Use a server that does.",
             )
         choice, tokens = response.choices[0], usage.completion_tokens
-        text, logprobs = _parse_choice(choice, prompt.chat)
+        drawn_text, logprobs = _parse_choice(choice, prompt.chat)
         logprob = None
         if self.settings.logprobs:
             if not logprobs:
@@ -178,7 +182,8 @@ class OpenAIEngine:
             # Some servers leave out tokens (end of text, thoughts): then the sum is not that of the completion.
             values = [value for value in logprobs if value is not None]
             logprob = sum(values) if len(values) == tokens else None
-        return Completion(request.problem_id, sample, text, tokens, choice.finish_reason or "unknown", logprob)
+        text, tail, finish = split_at_stop(drawn_text, choice.finish_reason or "unknown", decoding.stop)
+        return Completion(request.problem_id, sample, text, tokens, finish, logprob, tail=tail)
 
     def _send(self, call: Callable[[], Reply]) -> Reply:
         import openai

@@ -38,21 +38,31 @@ class Decoding:
     temperature: float
     top_p: float
     max_tokens: int
+    stop: tuple[str, ...] = ()  # strings that end a completion (stop_strings.py)
 
 
 @dataclass(frozen=True)
 class Completion:
-    """One sample. `tokens` counts the end-of-text token if there is one, and is None if an imported file does not
-    give it. `logprob` is untempered, includes the end-of-text token, and is None if the engine does not know it.
+    """One sample. `text` ends before a stop string, and `tail` is all that was drawn from there on; it is None if there
+    is no stop string. Everything else is of text and tail together.
+
+    `tokens` counts the end-of-text token if there is one, and is None if an imported file does not give it. `logprob`
+    is untempered, includes the end-of-text token, and is None if the engine does not know it.
     `token_ids` are the drawn tokens where the text does not split into them again, and None everywhere else."""
 
     problem_id: str
     sample: int
     text: str
     tokens: int | None
-    finish: str  # stop, length
+    finish: str  # stop: an end-of-text token was drawn; length; stop_string: neither, but there is a tail
     logprob: float | None
     token_ids: list[int] | None = None
+    tail: str | None = None
+
+    @property
+    def drawn_text(self) -> str:
+        """What the drawn tokens say."""
+        return self.text + (self.tail or "")
 
 
 class Engine(Protocol):

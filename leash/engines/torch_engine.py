@@ -18,6 +18,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from leash.engines.kv_cache import GROUPED_ATTENTION_NAME, build_kv_cache
 from leash.engines.protocol import Completion, Decoding, Request
+from leash.engines.stop_strings import STOP_STRING, StopWatcher, split_at_stop
 from leash.prompts import tokenize_prompt
 from leash.statistics import seeds
 from leash.token_ids import ids_to_store
@@ -67,8 +68,9 @@ class TorchEngine:
                 ids = [tokens.ids for tokens in drawn]
                 texts = self.tokenizer.batch_decode(ids, skip_special_tokens=True)
                 kept = ids_to_store(texts, [tokens.finish == "stop" for tokens in drawn], ids, self.tokenizer)
-                for (_, request, sample), tokens, text, own in zip(batch, drawn, texts, kept, strict=True):
-                    facts = text, len(tokens.ids), tokens.finish, tokens.logprob, own
+                for (_, request, sample), tokens, drawn_text, own in zip(batch, drawn, texts, kept, strict=True):
+                    text, tail, finish = split_at_stop(drawn_text, tokens.finish, decoding.stop)
+                    facts = text, len(tokens.ids), finish, tokens.logprob, own, tail
                     yield Completion(request.problem_id, sample, *facts)
 
     def close(self) -> None:
@@ -91,7 +93,8 @@ class TorchEngine:
         ids = torch.zeros((len(rows), decoding.max_tokens), dtype=torch.long)
         logprobs = torch.zeros(len(rows), dtype=torch.float64)
         lengths = torch.full((len(rows),), decoding.max_tokens)
-        stopped = torch.zeros(len(rows), dtype=torch.bool)
+        finishes = ["length"] * len(rows)
+        watchers = [StopWatcher(decoding.stop) for _ in rows] if decoding.stop else []
         live = torch.arange(len(rows))  # row i of the batch is sample live[i]
         for step in range(decoding.max_tokens):
             untempered = logits[:, -1].double().log_softmax(-1)
@@ -99,7 +102,14 @@ class TorchEngine:
             ids[live, step] = chosen
             logprobs[live] += untempered.gather(1, chosen[:, None])[:, 0]
             ended = torch.isin(chosen, self.end_tokens)
-            lengths[live[ended]], stopped[live[ended]] = step + 1, True
+            for row in live[ended].tolist():
+                finishes[row] = "stop"
+            if watchers:
+                reached = self._reach_stop_strings(ids[live, : step + 1], [watchers[row] for row in live.tolist()])
+                for row in live[reached & ~ended].tolist():
+                    finishes[row] = STOP_STRING
+                ended |= reached
+            lengths[live[ended]] = step + 1
             stay = _compact_rows(ended)
             if len(stay) == 0 or step + 1 == decoding.max_tokens:
                 break
@@ -108,9 +118,14 @@ class TorchEngine:
                 cache.batch_select_indices(stay)
             logits = self.model(input_ids=chosen[:, None], past_key_values=cache, use_cache=True).logits
         return [
-            SampledTokens(row[:n].tolist(), "stop" if done else "length", round(float(logprob), LOGPROB_DECIMALS))
-            for row, n, done, logprob in zip(ids, lengths, stopped, logprobs, strict=True)
+            SampledTokens(row[:n].tolist(), finish, round(float(logprob), LOGPROB_DECIMALS))
+            for row, n, finish, logprob in zip(ids, lengths, finishes, logprobs, strict=True)
         ]
+
+    def _reach_stop_strings(self, ids: torch.Tensor, watchers: Sequence[StopWatcher]) -> torch.Tensor:
+        """Which rows of token ids have reached a stop string. A row's answer depends on its own tokens alone."""
+        texts = self.tokenizer.batch_decode(ids.tolist(), skip_special_tokens=True)
+        return torch.tensor([watcher.reached(text) for watcher, text in zip(watchers, texts, strict=True)])
 
 
 class UniformStreams:

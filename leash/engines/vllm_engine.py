@@ -4,6 +4,9 @@ A sample is one request with its own seed, and vLLM caches the prefix of its pro
 `step`: requests start when others finish, so a long completion does not hold up the rest. `complete` runs a few
 requests to the end.
 
+vLLM's own stop strings would end completions inside formulas too. So `step` looks at the text after every token, ends
+the request itself, and leaves vLLM's later tokens out.
+
 For a prompt with images, the chat template of the model's processor writes one token per image. vLLM replaces it by as
 many tokens as the model uses for an image of that size.
 """
@@ -11,13 +14,14 @@ many tokens as the model uses for an image of that size.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from leash.engines import vllm_startup
 from leash.engines.protocol import Completion, Decoding, Request
+from leash.engines.stop_strings import STOP_STRING, StopWatcher, split_at_stop
 from leash.errors import LeashError
 from leash.params.groups import Vllm
 from leash.prompts import Prompt, render_prompt, tokenize_prompt
@@ -27,6 +31,18 @@ from leash.weights import Weights, load_processor, load_tokenizer
 if TYPE_CHECKING:
     from PIL.Image import Image
     from transformers import ProcessorMixin
+
+
+@dataclass(frozen=True)
+class RunningSample:
+    """A sample that vLLM draws. `watcher` is None if there are no stop strings."""
+
+    ticket: int
+    request: Request
+    sample: int
+    stops: tuple[str, ...]
+    watcher: StopWatcher | None
+
 
 MAX_CACHED_PROMPTS = 1024
 # With their decoded images, prompts take megabytes each.
@@ -73,7 +89,7 @@ class VllmEngine:
         self._render_cached = lru_cache(maxsize=MAX_CACHED_PROMPTS)(self._render)
         self._decode_images_cached = lru_cache(maxsize=MAX_CACHED_IMAGE_PROMPTS)(self._decode_images)
         self._next_id = 0
-        self._running: dict[str, tuple[int, Request, int]] = {}  # by vLLM's request id: ticket, request, sample
+        self._running: dict[str, RunningSample] = {}  # by vLLM's request id
         self._finished: dict[int, list[Completion]] = {}  # by ticket, until all its samples are finished
         self._unfinished_counts: dict[int, int] = {}  # by ticket
 
@@ -83,7 +99,8 @@ class VllmEngine:
         from vllm.exceptions import VLLMClientError
         from vllm.sampling_params import RequestOutputKind
 
-        ticket = self._next_id
+        ticket, stops = self._next_id, decoding.stop
+        output_kind = RequestOutputKind.CUMULATIVE if stops else RequestOutputKind.FINAL_ONLY
         for request in requests:
             for sample in request.samples:
                 try:
@@ -93,7 +110,7 @@ class VllmEngine:
                         max_tokens=decoding.max_tokens,
                         seed=request.seed(sample) if self.settings.seeds else None,
                         logprobs=0 if self.settings.logprobs else None,
-                        output_kind=RequestOutputKind.FINAL_ONLY,
+                        output_kind=output_kind,
                     )
                 except (ValueError, VLLMClientError) as error:
                     raise RefusedDecodingError(vllm_startup.summarize_error(error)) from None
@@ -102,7 +119,8 @@ class VllmEngine:
                     self._engine.add_request(name, self._vllm_input(request.prompt), params)
                 except (ValueError, VLLMClientError) as error:
                     raise RefusedPromptError(request.problem_id, vllm_startup.summarize_error(error)) from None
-                self._running[name] = ticket, request, sample
+                watcher = StopWatcher(stops) if stops else None
+                self._running[name] = RunningSample(ticket, request, sample, stops, watcher)
                 self._unfinished_counts[ticket] = self._unfinished_counts.get(ticket, 0) + 1
                 self._next_id += 1
         return ticket
@@ -111,13 +129,18 @@ class VllmEngine:
         """Draw one token of every running sample. Return the tickets that are finished now, with their completions."""
         done = []
         for output in vllm_startup.step_engine(self._engine):
+            running, drawn = self._running[output.request_id], output.outputs[0]
+            finish = drawn.finish_reason
             if not output.finished:
-                continue
-            ticket, request, sample = self._running.pop(output.request_id)
-            drawn = output.outputs[0]
-            ids = list(drawn.token_ids)
-            facts = drawn.text, len(ids), drawn.finish_reason, drawn.cumulative_logprob, ids
-            self._finished.setdefault(ticket, []).append(Completion(request.problem_id, sample, *facts))
+                if running.watcher is None or not running.watcher.reached(drawn.text):
+                    continue
+                self._engine.abort_request([output.request_id])
+                finish = STOP_STRING
+            del self._running[output.request_id]
+            ticket, ids = running.ticket, list(drawn.token_ids)
+            text, tail, finish = split_at_stop(drawn.text, finish, running.stops)
+            facts = text, len(ids), finish, drawn.cumulative_logprob, ids, tail
+            self._finished.setdefault(ticket, []).append(Completion(running.request.problem_id, running.sample, *facts))
             self._unfinished_counts[ticket] -= 1
             if not self._unfinished_counts[ticket]:
                 del self._unfinished_counts[ticket]
@@ -128,7 +151,7 @@ class VllmEngine:
         """Keep the ids of those completions alone whose text does not split into them again. All completions of a step
         are split together: a ticket often has only one."""
         flat = [completion for _, completions in done for completion in completions]
-        texts, ended = [c.text for c in flat], [c.finish == "stop" for c in flat]
+        texts, ended = [c.drawn_text for c in flat], [c.finish == "stop" for c in flat]
         kept = iter(ids_to_store(texts, ended, [c.token_ids or [] for c in flat], self._tokenizer))
         return [(ticket, [replace(c, token_ids=next(kept)) for c in completions]) for ticket, completions in done]
 

@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, field_validator
 from pydantic_core import PydanticCustomError
 
 from leash.params.errors import MissingKeyError, NotInParamsError
@@ -33,6 +33,18 @@ EngineName = Literal["auto", "torch", "vllm", "openai", "import"]
 ScorerName = Literal["torch", "vllm"]
 EMBEDDED_FAMILIES = ("chain", "make")  # the embedded models are trained on these
 ENGINES_WITHOUT_WEIGHTS = ("openai", "import")
+MAX_STOP_STRINGS = 16
+
+
+def _check_stop_strings(stops: list[str]) -> list[str]:
+    """An empty string ends every completion at once, and one of white space most of them after a line."""
+    if len(stops) > MAX_STOP_STRINGS or not all(stop.strip() for stop in stops):
+        expected = f"a list of at most {MAX_STOP_STRINGS} texts, none of them empty or only white space"
+        raise PydanticCustomError("stop", expected)
+    return stops
+
+
+StopStrings = Annotated[list[str], AfterValidator(_check_stop_strings)]
 
 
 class Group(BaseModel):
@@ -60,7 +72,8 @@ class Model(PromptOptions):
     """A model by hub id and revision, by a local path, or by its name on a server (`served`).
 
     `k` limits the samples per problem, for all data sets or per domain. `engine` overrides `sample.engine`.
-    `trust_remote_code` allows code that comes with the weights, `pickle` weights that are not safetensors.
+    `stop` overrides `sample.stop`, and the data set's. `trust_remote_code` allows code that comes with the weights,
+    `pickle` weights that are not safetensors.
     """
 
     path: str | None = None
@@ -70,6 +83,7 @@ class Model(PromptOptions):
     dtype: Literal["float64", "float32", "bfloat16", "float16"] = "float32"
     k: Positive | dict[Domain, Positive] | None = None
     engine: EngineName | None = None
+    stop: StopStrings | None = None
     trust_remote_code: bool = False
     pickle: bool = False
 
@@ -109,6 +123,7 @@ class Dataset(PromptOptions):
     images: str | None = None
     grader: str | None = None
     prompt: str = "{question}"
+    stop: StopStrings | None = None
     imported: bool = False
     # grading
     threshold: Annotated[float, Field(gt=0, le=1)] | None = None
@@ -192,12 +207,14 @@ class OpenAI(Group):
 
 class Sample(Group):
     """Draw `k` samples per problem, each of at most `max_tokens` tokens. With imported completions neither is needed if
-    the data sets have a `k`. `stop_after` ends a problem at that many hits, but not before it has `floor` samples."""
+    the data sets have a `k`. The strings of `stop` end a completion, outside formulas and boxes. `stop_after` ends a
+    problem at that many hits, but not before it has `floor` samples."""
 
     k: Positive | None = None
     temperature: NotNegative = 1.0
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
     max_tokens: Positive | None = None
+    stop: StopStrings = []
     seed: int = 0
     engine: EngineName = "auto"
     batch: Positive = 1024
@@ -319,6 +336,15 @@ class Params(Group):
 
     def engine(self, model: str) -> EngineName:
         return self.models[model].engine or self.sample.engine
+
+    def stop_strings(self, model: str, dataset: str) -> tuple[str, ...]:
+        """The stop strings of a model's completions on a data set, in one order: the model's, else those of the data
+        set, else the run's. An empty list counts: it removes what a later source sets. Imported completions are as they
+        are."""
+        if self.engine(model) == "import":
+            return ()
+        sources = (self.models[model].stop, self.datasets[dataset].stop, self.sample.stop)
+        return tuple(sorted(set(next(stops for stops in sources if stops is not None))))
 
     def samples_per_problem(self, dataset: str) -> int:
         """The k of a data set, before any model limits it."""

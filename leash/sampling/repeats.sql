@@ -5,7 +5,7 @@
 with samples as (
     select
         problem_id,
-        text,
+        text || coalesce(tail, '') as text,
         exp(logprob) as p,
         count(*) over (partition by problem_id) as n
     from completions

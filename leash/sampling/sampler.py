@@ -6,6 +6,7 @@ is drawn.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
@@ -19,7 +20,7 @@ from leash.engines.protocol import Completion, Decoding, Engine, Request
 from leash.errors import LeashError
 from leash.grading.grade_answers import build_checker
 from leash.grading.graders import registry
-from leash.params.groups import ENGINES_WITHOUT_WEIGHTS, Params, Sample
+from leash.params.groups import ENGINES_WITHOUT_WEIGHTS, Params
 from leash.params.security import refuse_unlisted_graders
 from leash.problems import Problem, load_problems
 from leash.progress import Progress, format_rate
@@ -101,7 +102,13 @@ def fingerprint(params: Params, model: str, dataset: str) -> dict[str, str]:
         "seed": str(sample.seed),
     }
     # Left out if not set, so that manifests from before these options stay valid.
-    if_set = {"chat": options.chat and "yes", "system": options.system, "instruction": options.instruction}
+    stops = params.stop_strings(model, dataset)
+    if_set = {
+        "chat": options.chat and "yes",
+        "system": options.system,
+        "instruction": options.instruction,
+        "stop": stops and json.dumps(stops),
+    }
     return always | {field: value for field, value in if_set.items() if value}
 
 
@@ -121,10 +128,11 @@ def new_budget(params: Params, problem_ids: Sequence[str], k: int, ledger: Ledge
     return Budget(problem_ids, k, on_disk, StoppingRule(sample.stop_after, sample.floor), hits)
 
 
-def decoding_from_params(sample: Sample) -> Decoding:
+def decoding_from_params(params: Params, model: str, dataset: str) -> Decoding:
+    sample = params.sample
     if sample.max_tokens is None:  # it has no default, since every completion is paid for up to it
         raise SamplingError("`sample.max_tokens` is missing. Set it to the largest number of tokens of a completion.")
-    return Decoding(sample.temperature, sample.top_p, sample.max_tokens)
+    return Decoding(sample.temperature, sample.top_p, sample.max_tokens, params.stop_strings(model, dataset))
 
 
 def draw_samples(
@@ -146,7 +154,7 @@ def draw_samples(
         for unit in budget.units(spec.rows, spec.plan.slots)
     )
     draw: Callable[..., Any] = submit_requests if spec.plan.stepping else generate_completions
-    act = partial(draw, decoding=decoding_from_params(params.sample))
+    act = partial(draw, decoding=decoding_from_params(params, model, dataset))
     with Progress(budget.at_most, f"sample {model} on {dataset}", "completions") as progress:
         make = spec.make
         if budget.at_most and spec.name == "vllm":  # it starts for minutes, the others for seconds

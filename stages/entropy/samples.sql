@@ -1,5 +1,5 @@
 -- samples: the first $samples completions of each problem with its question. Problems with fewer are left out: their
--- numbers could not be used. `drawn` is as in stages/mass/written.sql: with how many tokens how many samples were drawn.
+-- numbers could not be used. The text has the tail from a stop string on. `drawn` is as in stages/mass/written.sql: with how many tokens how many samples were drawn.
 with enough as (
     select problem_id
     from verdicts
@@ -12,7 +12,7 @@ select
     completions.problem_id,
     completions.sample,
     problems.question,
-    completions.text,
+    completions.text || coalesce(completions.tail, '') as text,
     completions.finish = 'stop' as ended,
     completions.token_ids,
     if(completions.tokens is null, null, map([completions.tokens], [1])) as drawn,

@@ -3,7 +3,7 @@
 -- correct samples whose completion was written only once estimates the unseen part (Good-Turing); coverage is the rest.
 -- The first $samples suffice: this query reads texts, and there may be many.
 with written as (
-    select model, dataset, problem_id, md5(text) as text, finish, count(*) as times
+    select model, dataset, problem_id, md5(text || coalesce(tail, '')) as text, finish, count(*) as times
     from verdicts
     inner join completions using (model, dataset, problem_id, sample)
     where verdicts.correct and sample < $samples

@@ -8,6 +8,9 @@ Out: data/mass/{model}/{dataset}.parquet, one row per distinct correct completio
 Long completions are hardly ever written twice, and their sum bounds nothing. Then nothing is scored, the table is
 empty, and a sentence says so.
 
+If the stop strings (`sample.stop`) of the models of a pair differ, one model would have gone on where the other ended,
+so a completion of one is only the beginning of a completion of the other. Then the pair is left out, too.
+
 A completion is a sequence of tokens: those that were drawn where they are stored (`token_ids`), else those that the
 text splits into. Each sequence counts once, so the sum stays a lower bound. A model may write the same text in yet
 other tokens; that mass is left out. If models that pairs link have different tokenizers, their stored ids do not count:
@@ -26,7 +29,7 @@ import duckdb
 import pyarrow as pa
 
 from leash import database, tables
-from leash.params.groups import Params
+from leash.params.groups import ENGINES_WITHOUT_WEIGHTS, Params
 from leash.sample_ledger import read_manifest
 from leash.scoring.scorable import MIN_COVERAGE, require_completions, scorable, write_empty_tables
 from leash.scoring.score_tables import build_job, plan_scoring_workers, update_score_tables
@@ -59,7 +62,13 @@ def run(params: Params) -> tuple[int, list[str]]:
     for pair, dataset in product(params.run.pairs, params.run.datasets):
         seen = [by_model[model, dataset] for model in params.models_of(pair) if (model, dataset) in by_model]
         coverage[pair, dataset] = max(seen, default=0.0)
-        if seen and coverage[pair, dataset] < MIN_COVERAGE:
+        if len({drawn_until(params, model, dataset) for model in params.models_of(pair)}) > 1:
+            coverage[pair, dataset] = 0.0
+            sentences.append(
+                f"{pair} on {dataset}: the completions of its models end at different stop strings, so their "
+                f"probabilities cannot be compared and the unit `completion` is left out."
+            )
+        elif seen and coverage[pair, dataset] < MIN_COVERAGE:
             sentences.append(
                 f"{pair} on {dataset}: the correct completions seen cover only {max(seen):.1%} of the correct mass "
                 f"(mean over problems with hits), judged by how often they repeat. They are too long or too varied to "
@@ -84,6 +93,11 @@ def run(params: Params) -> tuple[int, list[str]]:
         drawn, tables.mass_path, tables.MASS_SCHEMA, LABEL_NAMES, "correct samples", "leash mass", read_manifest
     )
     return scored, left_out + sentences
+
+
+def drawn_until(params: Params, model: str, dataset: str) -> tuple[str, ...]:
+    """The stop strings at which a model's samples ended. A server's samples, and imported ones, went on."""
+    return () if params.engine(model) in ENGINES_WITHOUT_WEIGHTS else params.stop_strings(model, dataset)
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ def speed(workers: int) -> float:
         }
     )
     kind = selection.build_engine_spec(settings, "rlvr")
-    act = partial(generate_completions, decoding=decoding_from_params(settings.sample))
+    act = partial(generate_completions, decoding=decoding_from_params(settings, "rlvr", "make"))
     rng = seeds.stream("benchmark", "ray")
     units = [
         [

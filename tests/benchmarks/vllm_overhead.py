@@ -98,7 +98,7 @@ def new_bare(settings: groups.Params) -> Callable[..., int]:
     weights, vllm, decoding = (
         models.find_weights(settings, "base"),
         settings.sample.vllm,
-        sampler.decoding_from_params(settings.sample),
+        sampler.decoding_from_params(settings, "base", DATASET),
     )
     sizes = {"max_model_len": vllm.max_model_len, "max_num_seqs": vllm.max_num_seqs}
     llm = LLM(weights.source, dtype=weights.dtype, enforce_eager=vllm.eager, **sizes)

@@ -46,6 +46,18 @@ BAD: list[tuple[dict[str, dict[str, Any]], type[errors.ParamError], str, dict[st
         "sample.stop_after",
         {"value": 1, "limit": 9},
     ),
+    *[
+        (
+            {"sample": {"stop": stops}},
+            errors.BadValueError,
+            "sample.stop",
+            {"expected": "a list of at most 16 texts, none of them empty or only white space"},
+        )
+        for stops in (["Q:", ""], ["\n\n"], ["  "], [f"Q{i}:" for i in range(17)])
+    ],
+    ({"sample": {"stop": "Q:"}}, errors.BadValueError, "sample.stop", {"value": "'Q:'", "expected": "a valid list"}),
+    ({"sample": {"stop": [3]}}, errors.BadValueError, "sample.stop.0", {"value": "3"}),
+    ({"models": {"base": {"path": "a", "stop": [""]}}}, errors.BadValueError, "models.base.stop", {}),
     ({"run": {"pairs": ["sft"]}}, errors.BadListError, "pairs.sft", {"name": "sft"}),
     ({"run": {"pairs": ["ghost"]}}, errors.BadListError, "run.pairs", {"name": "ghost"}),
     ({"run": {"models": ["base", "ghost"]}}, errors.BadListError, "run.models", {"name": "ghost"}),

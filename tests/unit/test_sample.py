@@ -105,6 +105,8 @@ def test_show_prompt_reports_a_missing_chat_template() -> None:
         ("seed", {}, {"seed": 1}),
         ("system", {"system": "Be brief."}, {}),
         ("instruction", {"instruction": "Answer in a box."}, {}),
+        ("stop", {"stop": ["+ 4"]}, {}),
+        ("stop", {}, {"stop": ["+ 4"]}),
     ],
 )
 def test_a_changed_setting_is_named_and_resample_replaces_the_samples(

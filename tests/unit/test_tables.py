@@ -14,7 +14,7 @@ from tests.conftest import ROOT
 from tests.faults import damage
 
 ROW = {"problem_id": "p", "sample": 0, "text": "t", "tokens": 1, "finish": "stop", "logprob": None}
-ROW |= {"token_ids": [3, 1]}
+ROW |= {"token_ids": [3, 1], "tail": "Q:"}
 SCHEMA = tables.COMPLETIONS_SCHEMA
 
 

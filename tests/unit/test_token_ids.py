@@ -87,11 +87,14 @@ def random_engine() -> TorchEngine:
     return TorchEngine(network, TOKENIZER, rows=64)
 
 
-def test_every_sample_is_scored_with_the_log_probability_it_was_drawn_with() -> None:
+@pytest.mark.parametrize("stops", [(), ("7", "+ 4")])
+def test_every_sample_is_scored_with_the_log_probability_it_was_drawn_with(stops: tuple[str, ...]) -> None:
     engine = random_engine()
-    drawn = list(engine.complete([Request("p", PROMPT, range(400), ("test",))], Decoding(1.0, 1.0, 12)))
+    drawn = list(engine.complete([Request("p", PROMPT, range(400), ("test",))], Decoding(1.0, 1.0, 12, stops)))
+    assert any(c.tail for c in drawn) == bool(stops)
     traces = [
-        Trace(PROMPT, c.text, c.finish == "stop", None if c.token_ids is None else tuple(c.token_ids)) for c in drawn
+        Trace(PROMPT, c.drawn_text, c.finish == "stop", None if c.token_ids is None else tuple(c.token_ids))
+        for c in drawn
     ]
     scorer = Scorer(engine.model, TOKENIZER)
     for completion, score in zip(drawn, scorer.score(traces), strict=True):

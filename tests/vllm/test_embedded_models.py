@@ -19,6 +19,7 @@ from leash import weights as models
 from leash.datasets import embedded_tasks
 from leash.engines import selection
 from leash.engines.protocol import Completion, Decoding, Request
+from leash.engines.stop_strings import STOP_STRING, find_stop
 from leash.grading.extraction import extract
 from leash.params import groups
 from leash.prompts import Prompt
@@ -104,6 +105,30 @@ def test_a_sample_depends_on_its_number_only(vllm: Any) -> None:
     differing = [key for key, completion in part.items() if completion.text != whole[key].text]
     assert len(differing) <= 3
     assert len({c.text for c in whole.values()}) > 300
+
+
+def test_stop_strings_end_samples_as_in_the_torch_engine(vllm: Any, torch_engine: Any) -> None:
+    """Greedy: the same texts, tails and log-probabilities. Sampled: each is the beginning of the sample without stop
+    strings, whatever else runs."""
+    stops, greedy = (", 3", "+ 4", " * "), Decoding(0.0, 1.0, 72)
+    batch = requests(range(1), 4)
+    theirs, ours = (by_key(e.complete(batch, replace(greedy, stop=stops))) for e in (vllm, torch_engine))
+    for key, completion in theirs.items():
+        assert completion.text.split() == ours[key].text.split()
+        assert (completion.tail or "").split() == (ours[key].tail or "").split()
+        assert (completion.tokens, completion.finish) == (ours[key].tokens, ours[key].finish)
+        assert completion.logprob == pytest.approx(ours[key].logprob, abs=1e-3)
+
+    batch = requests(range(32), 4)
+    whole, stopped = (by_key(vllm.complete(batch, d)) for d in (PLAIN, replace(PLAIN, stop=stops)))
+    assert stopped.keys() == whole.keys()
+    # Another batch can change a rare token.
+    assert sum(c.text != whole[key].text[: find_stop(whole[key].text, stops)] for key, c in stopped.items()) <= 3
+    assert sum(not whole[key].text.startswith(c.drawn_text) for key, c in stopped.items()) <= 3
+    ended = [c for c in stopped.values() if c.finish == STOP_STRING]
+    assert len(ended) > 50
+    assert sum(c.tokens or 0 for c in ended) < sum(whole[c.problem_id, c.sample].tokens or 0 for c in ended)
+    assert not vllm._engine.has_unfinished_requests()
 
 
 def test_a_prompt_that_is_too_long_is_refused_and_the_engine_continues(vllm: Any) -> None:
