@@ -26,6 +26,7 @@ RELATIVE_PRECISION = Fraction(1, 10**12)
 # Factors between units of one kind: inches and feet, hours and days, days and weeks, seconds and hours. The second set
 # is for equations with different units on both sides.
 COMMON_UNIT_FACTORS = frozenset([12, 24, 52, 60, 365, 3600])
+MAX_POWER_OF_TEN, UNIT_ROUNDING = 10**30, Fraction(1, 100)
 UNIT_FACTORS = COMMON_UNIT_FACTORS | {2, 3, 4, 7, 8, 16, 30, 36, 360, 1440, 5280, 86400}
 
 
@@ -240,15 +241,17 @@ def _has_sum(side: Side) -> bool:
 
 
 def _is_unit_factor(ratio: Fraction, factors: frozenset[int]) -> bool:
+    """Whether two values differ by a factor between units, or by a power of ten up to rounding."""
     ratio = ratio if ratio > 1 else 1 / ratio
-    if ratio.denominator != 1:
+    if ratio > MAX_POWER_OF_TEN:
         return False
-    return ratio.numerator in factors or set(str(ratio.numerator).removeprefix("1")) <= {"0"}
+    power = 10 ** (len(str(round(ratio * Fraction(101, 100)))) - 1)
+    return ratio in factors or (power > 1 and abs(ratio / power - 1) < UNIT_ROUNDING)
 
 
 def _leading_value(side: Side) -> tuple[Fraction, Fraction] | None:
     """Return the first number of a side that goes on after it, and its unit in the last place."""
-    tokens = side.tokens
+    tokens = [token for token in side.tokens if token.kind not in ("percent", "degree")]
     if len(tokens) < 3 or tokens[0].kind != "num" or tokens[1].kind != "op":
         return None
     node = parse_expression(tokens[0].value)

@@ -57,7 +57,7 @@ _MATH_WORD_LIST = (
     "dozen dozens hundred hundreds thousand thousands million billion trillion lakh crore pair pairs couple score than "
     "more less fewer least most between percentage th st nd rd div multiply divide add subtract"
 )
-_NO_UNIT_LIST = "and or is are was so then we have if where since that which gives get with for"
+_NO_UNIT_LIST = "and or is are was so then we have if where since that which gives get with for be"
 _MATH_WORDS = frozenset(_MATH_WORD_LIST.split())
 _NO_UNITS = _MATH_WORDS | frozenset(_NO_UNIT_LIST.split())
 _MATH_WORDS_BEFORE = _MATH_WORDS | {"by", "from", "into", "per", "each"}
@@ -188,6 +188,9 @@ class _Reader:
             raise _UnreadError
         if any(token.delimited for token in self.all[begin : end + 1] if token.kind != "text"):
             raise _UnreadError
+        # "the term after 5 is -5 + 2": the sign belongs to the second number.
+        if self.kind(end) == "op" and self.all[end].value == "-" and self.touch(end, end + 1):
+            raise _UnreadError
 
     def finish(self) -> Side:
         taken = self.taken
@@ -206,6 +209,8 @@ class _Reader:
             # 2 (3) may be a remark in brackets, and 3\\frac{1}{2} a product or a mixed number.
             remark = second.value == "(" and second.kind == "open" and first.kind == "num" and first.end != second.begin
             self.doubtful |= remark or (first.kind == "num" and second.value == "\\frac")
+            # √0 + 400: the sign may reach over the sum.
+            self.doubtful |= first.end - first.begin == 1 and first.kind == "command" and second.kind == "num"
         return Side(
             taken[0].begin,
             taken[-1].end,
