@@ -51,7 +51,7 @@ def metrics_by_pair(params: Params, results: Results) -> dict[str, Any]:
     metrics: dict[str, Any] = {}
     curves = matching_rows(results.pass_at_k, dataset="all")
     entropies = {row["model"]: row for row in matching_rows(results.entropy, dataset="all")}
-    for row in matching_rows(results.metrics, dataset="all", reading="chosen"):
+    for row in matching_rows(results.metrics, dataset="all", counted="chosen"):
         pair = row["pair"]
         ends = {1, max((c["k"] for c in curves if c["pair"] == pair and c["pass_at_k"] is not None), default=1)}
         passes = {f"{c['role']}_pass@{c['k']}": c["pass_at_k"] for c in curves if c["pair"] == pair and c["k"] in ends}

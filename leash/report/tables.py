@@ -151,7 +151,7 @@ def _range_columns(name: str, value: Any) -> Row:
 
 def _tested_counts(metrics: pa.Table, pair: str, group: str) -> Row:
     """How many problems of a group have a tested E or S, corrected for all problems of the pair."""
-    rows = matching_rows(metrics, pair=pair, dataset=group, reading="chosen")
+    rows = matching_rows(metrics, pair=pair, dataset=group, counted="chosen")
     return {name: row[name] for row in rows for name in ("E_tested", "S_tested")}
 
 
@@ -172,10 +172,10 @@ def _add_paper_rows(
 
 
 def drop_redundant_any_hit(metrics: pa.Table) -> pa.Table:
-    """Drop the reading `any hit` of pairs whose epsilon is 0, since it repeats the chosen one."""
+    """Drop the counting `any hit` of pairs whose epsilon is 0, since it repeats the chosen one."""
     rows = metrics.to_pylist()
     above_zero = {row["pair"] for row in rows if row["epsilon"]}
-    kept = [row for row in rows if row["reading"] == "chosen" or row["pair"] in above_zero]
+    kept = [row for row in rows if row["counted"] == "chosen" or row["pair"] in above_zero]
     return tables.table_from_rows(kept, metrics.schema)
 
 

@@ -119,7 +119,7 @@ def test_the_sliders_give_what_the_pipeline_would(run: Params, seen: Seen, epsil
     chosen = {"k": k, "epsilon": epsilon if epsilon == "auto" else float(epsilon)}
     support = made.compute_support(made.parameters(Path(), K, less=LESS, categorize=chosen))
     [whole] = [
-        r for r in metrics.compute_metrics(support).to_pylist() if r["dataset"] == "all" and r["reading"] == "chosen"
+        r for r in metrics.compute_metrics(support).to_pylist() if r["dataset"] == "all" and r["counted"] == "chosen"
     ]
     assert counts(seen, "seen") == [*(str(whole[name]) for name in "PESO"), *(real(whole[name]) for name in RATIOS)]
     assert f"-S ++categorize.epsilon={epsilon} -S ++categorize.k={k}" in seen.page.locator("#command").inner_text()
@@ -347,7 +347,7 @@ def test_an_adaptive_run_is_sorted_as_the_pipeline_sorts_it(
         chosen = {"k": k if k < K else "all"}
         here = made.parameters(tmp_path, K, less=LESS, sample={"stop_after": 2}, categorize=chosen)
         table = metrics.compute_metrics(made.compute_support(here)).to_pylist()
-        [whole] = [r for r in table if r["dataset"] == "all" and r["reading"] == "chosen"]
+        [whole] = [r for r in table if r["dataset"] == "all" and r["counted"] == "chosen"]
         move(seen, "0", k)
         assert counts(seen, "seen")[:4] == [str(whole[name]) for name in "PESO"]
     move(seen, "0.1", K)
