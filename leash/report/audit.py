@@ -46,6 +46,10 @@ def count_statuses_by_category(params: Params, connection: duckdb.DuckDBPyConnec
     return database.query(register_roles(params, connection), SQL_DIR / "statuses_by_category.sql")
 
 
+def find_changed_by_control(connection: duckdb.DuckDBPyConnection) -> pa.Table:
+    return database.query(connection, SQL_DIR / "changed_by_control.sql")
+
+
 def register_roles(params: Params, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     """The same connection, with the table `roles` that names the two models of each pair."""
     rows = [

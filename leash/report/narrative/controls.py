@@ -4,8 +4,8 @@
     reasoning_sentences(analysis, "base", "rlvr")          what changes if only hits with right working count
 
 In: the keys `controls` and `working` of an analysis (stages/categorize/controls.py), and `judged` if a judge was asked.
-The decision of a control is its own test at the run's k and epsilon. Nothing is claimed about problems without a category
-under a control: sampling that stopped early stopped by the run's own reading.
+The decision of a control is its own test at the run's k and epsilon. Nothing is claimed about problems without a
+category under a control: sampling that stopped early stopped by the run's own reading.
 """
 
 from __future__ import annotations
@@ -86,9 +86,8 @@ def control_headline(analysis: Analysis, control: str, base: str, trained: str) 
     """The headline by a control, for the page's map: its own counts, interval and decision."""
     found = analysis["controls"][control]
     if found["uncategorized"] == found["problems"]:
-        return (
-            f"{CONTROL_PHRASES[control]}, no problem has a category: sampling stopped early, by the run's own reading."
-        )
+        why = "sampling stopped early by the run's own reading, or samples are missing"
+        return f"{CONTROL_PHRASES[control]}, no problem has a category: {why}."
     # How many clusters changed is known for the run's own reading alone.
     clusters = analysis["clusters"] and {**analysis["clusters"], "changed": None}
     return f"{CONTROL_PHRASES[control]}: {headline_sentence({**found, 'clusters': clusters}, base, trained)}"
@@ -182,13 +181,13 @@ def _uncategorized_sentence(found: Analysis, control: str, reading: str | None) 
     number, problems = found["uncategorized"], found["problems"]
     if not number:
         return ""
+    have = "has" if number == 1 else "have"
+    which = f"{number:,} of {pluralize(problems, 'problem')} {have} no category"
+    if number == problems:
+        which = "No problem has a category"
     by = f"{control} reading" if reading else "right working"
-    which = (
-        "No problem has" if number == problems else f"{number:,} of {pluralize(problems, 'problem')} {_have(number)} no"
-    )
-    noun = "a category" if number == problems else "category"
     stopped = f"by {reading} reading" if reading else "by the run's own reading"
-    return f"{which} {noun} by {by}: sampling stopped early {stopped}, or samples are missing."
+    return f"{which} by {by}: sampling stopped early {stopped}, or samples are missing."
 
 
 def _decisions_sentence(analysis: Analysis, views: tuple[str, str], base: str, trained: str) -> str:
@@ -324,7 +323,3 @@ def _count_or_no(number: int) -> str:
 
 def _is_or_are(number: int) -> str:
     return "is" if number == 1 else "are"
-
-
-def _have(number: int) -> str:
-    return "has" if number == 1 else "have"
