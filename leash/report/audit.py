@@ -33,7 +33,7 @@ TEXT_TAIL_CHARS = 2000
 DECISIVE_HITS_SCHEMA = pa.schema(
     [(name, pa.string()) for name in ("pair", "dataset", "problem_id", "category", "role", "model")]
     + [("sample", pa.int32())]
-    + [(name, pa.string()) for name in ("why", "second_check", "answer", "gold", "text")]
+    + [(name, pa.string()) for name in ("why", "second_check", "process", "flaw", "answer", "gold", "text")]
 )
 CompletionKey = tuple[str, str, str, int]  # model, dataset, problem_id, sample
 

@@ -187,7 +187,7 @@ def _headline_row(pair: str, numbers: dict[str, Any]) -> list[str]:
 def _control_rows(pair: str, numbers: dict[str, Any]) -> list[list[str]]:
     """A row for each control whose categories differ from those of the pair."""
     rows = []
-    for control, found in numbers["controls"].get("all", {}).items():
+    for control, found in numbers.get("controls", {}).get("all", {}).items():
         if found["uncategorized"] == found["problems"] or all(found[name] == numbers[name] for name in "PESO"):
             continue
         net = found["NSCR"]

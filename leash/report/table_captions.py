@@ -65,12 +65,12 @@ TABLE_CAPTIONS: dict[str, tuple[str, str]] = {  # title, note
     ),
     "controls": (
         "What became of the problems if something else counts as a hit",
-        "One row per pair, group of problems and view (control). Strict: the right answer in the form that was asked for. "
-        "Lenient: in any form. Sound: a hit of the run's reading whose working was checked and is right. Unrefuted: "
-        "one whose working was not found to be wrong. Each row has its own test, with the same correction as the run's "
-        "own decision. Uncategorized: problems whose sampling stopped early, by the run's reading, or that lack "
-        "samples. The guess floor is the mean chance that a wrong answer to another problem is right here; a working "
-        "can't be guessed like this. Over data sets that differ in k, pass@k is at the largest k that all have.",
+        "One row per pair, group of problems and view (control). Strict: the right answer in the form that was asked "
+        "for. Lenient: in any form. Sound: a hit of the run's reading whose working was checked and is right. "
+        "Unrefuted: one whose working was not found to be wrong. Each row has its own test, with the same correction "
+        "as the run's own decision. Uncategorized: problems whose sampling stopped early, by the run's reading, or "
+        "that lack samples. The guess floor is the mean chance that a wrong answer to another problem is right here; "
+        "views of the working have none. Over data sets that differ in k, pass@k is at the largest k that all have.",
     ),
     "changed_by_control": (
         "The problems whose category depends on the form of the answer, or on the working",

@@ -29,10 +29,10 @@ CONTROL_PHRASES = {
     "unrefuted": "Counting all hits but those whose working is wrong",
 }
 CONTROL_LABELS = {
-    "strict": "strict reading",
-    "lenient": "lenient reading",
-    "sound": "sound: right working only",
-    "unrefuted": "unrefuted: all but wrong working",
+    "strict": "right answer in the form asked for (strict)",
+    "lenient": "right answer in any form (lenient)",
+    "sound": "right answer, and right working (sound)",
+    "unrefuted": "right answer, and no wrong working (unrefuted)",
 }
 
 
