@@ -25,6 +25,7 @@ from tests.conftest import small, write_params
 
 DATASETS = ("exam", "quiz")
 MODELS = ("mine", "tuned")
+FLAW, CANDIDATE = "<b>1 + 1 = 3</b>", "<i>7</i>"  # they try to be markup
 
 
 def parameters(folder: Path, k: int, less: int | None = None, **changes: dict[str, Any]) -> Params:
@@ -76,7 +77,12 @@ def _keys(names: list[str], hits: Any) -> dict[str, pa.Array]:
 
 
 def _verdicts(model: str, dataset: str, names: list[str], hits: Any) -> None:
+    """One in 200 wrong samples has the right answer in another form. Of three hits, one has right working, one a false
+    step, and one no working."""
     right = hits.ravel()
+    number = np.arange(right.size)
+    otherwise = ~right & (number % 200 == 3)
+    process = np.where(right | otherwise, np.array(["sound", "unsound", "direct"])[number % 3], None)
     answer = pa.array(np.where(right, "7", "8"))
     columns = {
         **_keys(names, hits),
@@ -85,6 +91,13 @@ def _verdicts(model: str, dataset: str, names: list[str], hits: Any) -> None:
         "correct": pa.array(right),
         "score": pa.array(right.astype(float)),
         "status": pa.array(["ok"]).take(pa.array(np.zeros(right.size, dtype=np.int64))),
+        "correct_strict": pa.array(right),
+        "correct_lenient": pa.array(right | otherwise),
+        "candidate": pa.array(np.where(otherwise, CANDIDATE, None)),
+        "candidate_class": pa.array(np.where(otherwise, "7", None)),
+        "sound": pa.array(process == "sound", mask=(process != "sound") & (process != "unsound")),
+        "process": pa.array(process),
+        "flaw": pa.array(np.where(process == "unsound", FLAW, None)),
     }
     content = pa.table(columns).cast(tables.VERDICTS_SCHEMA)
     tables.write(tables.verdicts_folder(model, dataset) / "a.parquet", content, tables.VERDICTS_SCHEMA)

@@ -132,6 +132,7 @@ function real(value) {
 
 const between = (range) => (range ? ` (${real(range.low)} to ${real(range.high)})` : "");
 const epsilonText = () => (state.epsilon === "auto" ? `auto (${shown(cutAt(k()))} at k)` : String(state.epsilon));
+const viewText = () => (state.control ? ` (view: ${state.control})` : "");
 const problems = (count) => `${count.toLocaleString("en")} problem${count === 1 ? "" : "s"}`;
 
 /** The report's own headline, if the sliders are where the run was set. */
@@ -142,7 +143,7 @@ function runHeadline() {
 
 function sentence([, gained, lost]) {
   const { base, rlvr } = pair();
-  const at = `At ε = ${epsilonText()} and k = ${k().toLocaleString("en")}${state.dataset ? ` on ${state.dataset}` : ""}${state.control ? `, ${content.controls[state.control].label}` : ""}`;
+  const at = `At ε = ${epsilonText()} and k = ${k().toLocaleString("en")}${state.dataset ? ` on ${state.dataset}` : ""}${viewText()}`;
   // Few samples don't show what a model can reach.
   const counts =
     k() < content.reach_from
@@ -328,13 +329,13 @@ const statistic = (name, i) => content.tests[pair().name][name][i];
 function countsTable(i, entry) {
   const others = Object.keys(content.controls);
   const views = { strict: "as asked for", lenient: "in any form", sound: "with right working" };
-  const head = ["", "samples", "correct", ...others.map((name) => views[name]), `at k = ${entry.samples}`, "share, with its exact interval"];
+  const head = ["", "samples", "correct", "share, with its exact interval", ...others.map((name) => views[name]), `at k = ${entry.samples}${viewText()}`];
   const rows = ["base", "rlvr"].map((role) => {
     const whole = counted(pair()[role], i, most(i), "");
     const inViews = others.map((name) => counted(pair()[role], i, most(i), name).c);
     const share = whole.n ? real(whole.c / whole.n) : "–";
     const range = between({ low: statistic(`low_${role}`, i), high: statistic(`high_${role}`, i) });
-    const cells = [whole.n, whole.c, ...inViews, `${shown(entry[role].c)} of ${shown(entry[role].n)}`, share + range];
+    const cells = [whole.n, whole.c, share + range, ...inViews, `${shown(entry[role].c)} of ${shown(entry[role].n)}`];
     return make("tr", {}, make("th", { scope: "row", title: pair()[role] }, short(pair()[role], 24)), ...cells.map((x) => make("td", {}, typeof x === "string" ? x : shown(x))));
   });
   return make(
@@ -467,8 +468,7 @@ function sections(i) {
 async function open(i) {
   const entry = found.find((candidate) => candidate.i === i);
   const { id, dataset, question, gold, images } = content.problems;
-  const view = state.control ? `, ${content.controls[state.control].label}` : "";
-  const name = (entry.letter ? `${entry.letter}, ${NAMES[entry.letter]}` : "not categorized") + view;
+  const name = (entry.letter ? `${entry.letter}, ${NAMES[entry.letter]}` : "not categorized") + viewText();
   const pictures = images[i] ? [make("p", { class: "quiet" }, `The problem has ${images[i]} image(s), which this page does not carry.`)] : [];
   fill($("problem-title"), `${id[i]} (${dataset[i]}): ${name}`);
   fill(

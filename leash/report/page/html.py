@@ -87,9 +87,9 @@ SECTIONS = (
     Section(
         "reasoning",
         "Was the reasoning right?",
-        "A right answer may be a lucky end of wrong steps. Here a hit counts only if every step that Leash can check "
-        "is right. Steps that are not written down can't be checked: a hit without working is no sound one, nor is it "
-        "refuted.",
+        "A right answer may be a lucky end of wrong steps. A hit is sound if its working was checked and is right, and "
+        "unrefuted if its working was not found to be wrong. A hit without working is unrefuted, but not sound: steps "
+        "that are not written down can't be checked.",
         (),
         ("working", "judged"),
     ),

@@ -11,22 +11,11 @@ from typing import Any
 from leash.formatting import MISSING_VALUE, format_estimate, format_value
 from leash.params.groups import Params
 from leash.report.control_tables import pass_at_ends
-from leash.report.narrative import CONTROL_LABELS
 from leash.statistics.counts import ROLES
 
 # Which views each section compares; the run's own reading is "answer".
 SECTION_VIEWS = {"format": ("strict", "lenient"), "reasoning": ("answer", "sound", "unrefuted")}
-HEADER = (
-    "pair",
-    "counts as a hit",
-    *"PESO",
-    "net (NSCR)",
-    "tested E, S",
-    "pass@1",
-    "pass@k",
-    "decision",
-    "no category",
-)
+HEADER = ("pair", "view", *"PESO", "net (NSCR)", "decision", "tested E, S", "pass@1", "pass@k", "no category")
 
 
 def view_rows(params: Params, analyses: Mapping[str, Mapping[str, Any]], section: str) -> list[list[str]]:
@@ -37,8 +26,7 @@ def view_rows(params: Params, analyses: Mapping[str, Mapping[str, Any]], section
             continue
         for view in SECTION_VIEWS[section]:
             control = params.verify.reading if view == "answer" else view
-            own = control == params.verify.reading
-            label = CONTROL_LABELS[control] + (", this run" if own else "")
+            label = f"{control}, this run" if control == params.verify.reading else control
             rows.append([pair, label, *_numbers(analysis["controls"][control])])
         if section == "reasoning" and (judged := analysis.get("judged")):
             rows.append([pair, f"judged by {judged['judge']}", *_judged_numbers(judged)])
@@ -50,9 +38,9 @@ def _numbers(found: Mapping[str, Any]) -> list[str]:
     return [
         *(f"{found['categories'][letter]:,}" for letter in "PESO"),
         format_estimate(found["NSCR"], "+"),
+        found["decision"],
         ", ".join(format_value(found["tested"][letter]) for letter in "ES"),
         *(" → ".join(format_value(passes[f"{role}_pass@{k}"]["value"]) for role in ROLES) for k in "1k"),
-        found["decision"],
         f"{found['uncategorized']:,}",
     ]
 
@@ -68,4 +56,4 @@ def _judged_numbers(judged: Mapping[str, Any]) -> list[str]:
             MISSING_VALUE if judged["refused"] or estimate["value"] is None else f"{estimate['value']:.1f}{ends}"
         )
     outcome = "refused" if judged["refused"] else MISSING_VALUE
-    return [*cells, *[MISSING_VALUE] * 4, outcome, MISSING_VALUE]
+    return [*cells, MISSING_VALUE, outcome, *[MISSING_VALUE] * 4]
