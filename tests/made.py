@@ -82,7 +82,7 @@ def _verdicts(model: str, dataset: str, names: list[str], hits: Any) -> None:
     right = hits.ravel()
     number = np.arange(right.size)
     otherwise = ~right & (number % 200 == 3)
-    process = np.where(right | otherwise, np.array(["sound", "unsound", "direct"])[number % 3], None)
+    process, without = np.array(["sound", "unsound", "direct"])[number % 3], ~(right | otherwise)
     answer = pa.array(np.where(right, "7", "8"))
     columns = {
         **_keys(names, hits),
@@ -93,11 +93,11 @@ def _verdicts(model: str, dataset: str, names: list[str], hits: Any) -> None:
         "status": pa.array(["ok"]).take(pa.array(np.zeros(right.size, dtype=np.int64))),
         "correct_strict": pa.array(right),
         "correct_lenient": pa.array(right | otherwise),
-        "candidate": pa.array(np.where(otherwise, CANDIDATE, None)),
-        "candidate_class": pa.array(np.where(otherwise, "7", None)),
-        "sound": pa.array(process == "sound", mask=(process != "sound") & (process != "unsound")),
-        "process": pa.array(process),
-        "flaw": pa.array(np.where(process == "unsound", FLAW, None)),
+        "candidate": pa.array([CANDIDATE] * right.size, mask=~otherwise),
+        "candidate_class": pa.array(["7"] * right.size, mask=~otherwise),
+        "sound": pa.array(process == "sound", mask=without | (process == "direct")),
+        "process": pa.array(process, mask=without),
+        "flaw": pa.array([FLAW] * right.size, mask=without | (process != "unsound")),
     }
     content = pa.table(columns).cast(tables.VERDICTS_SCHEMA)
     tables.write(tables.verdicts_folder(model, dataset) / "a.parquet", content, tables.VERDICTS_SCHEMA)
