@@ -103,11 +103,8 @@ def judged_sentences(analysis: Analysis) -> list[str]:
     votes = f" ({judged['rule']} of {judged['votes']} votes)" if judged["votes"] > 1 else ""
     if judged["refused"]:
         return [f"{asked}{votes}; nothing is concluded from it: {judged['refused'].rstrip('.')}.{quality}"]
-    numbers = [
-        f"{letter} {_estimate(judged['categories'][letter])}"
-        for letter in "PESO"
-        if judged["categories"][letter]["value"] is not None
-    ]
+    known = {letter: found for letter, found in (judged["categories"] or {}).items() if found["value"] is not None}
+    numbers = [f"{letter} {_estimate(known[letter])}" for letter in "PESO" if letter in known]
     corrected = f": corrected for its errors, {', '.join(numbers)}" if numbers else ""
     return [f"{asked}{votes}{corrected}.{quality}"]
 
