@@ -19,7 +19,7 @@ from leash.report.figures import drawing
 from leash.report.metrics import format_headline
 from leash.report.narrative import format_sentences, reasoning_sentences
 from leash.report.page import html
-from leash.report.page.views import HEADER, view_rows
+from leash.report.page.views import HEADER, view_rows, view_table
 from tests import made
 from tests.unit.test_controls_narrative import JUDGED
 
@@ -175,8 +175,7 @@ def test_a_judge_has_a_row_of_its_own(run: Params) -> None:
     assert view_rows(run, found, "reasoning")[-1][2:8] == ["–", "–", "–", "–", "–", "refused"]
 
 
-@pytest.mark.usefixtures("run")
-def test_early_stops_are_counted_not_hidden() -> None:
+def test_early_stops_are_counted_not_hidden(run: Params) -> None:
     """A view of an adaptive run has no category for problems whose sampling stopped by the run's own reading."""
     found = analyses()
     lenient = found["tuned"]["all"]["controls"]["lenient"]
@@ -186,5 +185,9 @@ def test_early_stops_are_counted_not_hidden() -> None:
             curve[k] = {"value": None, "low": None, "high": None}
     [row] = [r for r in controls_table(found).to_pylist() if (r["dataset"], r["view"]) == ("all", "lenient")]
     assert row["uncategorized"] == 12
+    header, shown = view_table(run, found, "format")
+    assert header[-1] == "no category"
+    assert [cells[-1] for cells in shown] == ["0", "12"]
+    assert view_table(run, analyses(), "format")[0][-1] == "pass@k"
     assert row["base_pass@1"] is row["rlvr_pass@k"] is None
     assert working_table(found).num_rows == 6

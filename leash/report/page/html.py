@@ -224,8 +224,8 @@ def _render_views(params: Params, results: Results, section: str) -> str:
     """The views that a section compares, side by side."""
     if section not in views.SECTION_VIEWS:
         return ""
-    rows = views.view_rows(params, results.analyses, section)
-    return _render_body(views.HEADER, "".join(_render_row("td", row) for row in rows), "views")
+    header, rows = views.view_table(params, results.analyses, section)
+    return _render_body(header, "".join(_render_row("td", row) for row in rows), "views")
 
 
 def _render_sentences(params: Params, results: Results, section: str) -> str:

@@ -5,7 +5,7 @@ In: the analyses by pair. Out: the header and the rows of a table, as text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from leash.formatting import MISSING_VALUE, format_estimate, format_value
@@ -16,6 +16,15 @@ from leash.statistics.counts import ROLES
 # Which views each section compares; the run's own reading is "answer".
 SECTION_VIEWS = {"format": ("strict", "lenient"), "reasoning": ("answer", "sound", "unrefuted")}
 HEADER = ("pair", "view", *"PESO", "net (NSCR)", "decision", "tested E, S", "pass@1", "pass@k", "no category")
+
+
+def view_table(
+    params: Params, analyses: Mapping[str, Mapping[str, Any]], section: str
+) -> tuple[Sequence[str], list[list[str]]]:
+    """The header and the rows of a section. The last column is left out if every problem has a category."""
+    rows = view_rows(params, analyses, section)
+    width = len(HEADER) - all(row[-1] in ("0", MISSING_VALUE) for row in rows)
+    return HEADER[:width], [row[:width] for row in rows]
 
 
 def view_rows(params: Params, analyses: Mapping[str, Mapping[str, Any]], section: str) -> list[list[str]]:
