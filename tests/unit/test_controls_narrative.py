@@ -237,6 +237,15 @@ def test_the_headline_of_a_view_is_its_own() -> None:
     )
 
 
+def test_the_headline_by_right_working_says_if_the_other_bound_decides_otherwise() -> None:
+    differing = with_controls("P" * 20 + "S" * 9, sound="E" * 15 + "P" * 14, unrefuted="P" * 20 + "S" * 9)
+    headline = control_headline(differing, "sound", "base", "tuned")
+    assert headline.startswith("Counting only hits whose working is right: tuned reaches more problems than base: ")
+    other = " With the hits whose working can't be checked, tuned reaches fewer problems than base."
+    assert headline.endswith(other)
+    assert other not in control_headline(with_controls(GAIN), "sound", "base", "tuned")
+
+
 JUDGED = {
     "judge": "a-judge",
     "rule": "majority",

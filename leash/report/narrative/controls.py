@@ -29,10 +29,10 @@ CONTROL_PHRASES = {
     "unrefuted": "Counting all hits but those whose working is wrong",
 }
 CONTROL_LABELS = {
-    "strict": "right answer in the form asked for (strict)",
-    "lenient": "right answer in any form (lenient)",
-    "sound": "right answer, and right working (sound)",
-    "unrefuted": "right answer, and no wrong working (unrefuted)",
+    "strict": "strict: answer as asked for",
+    "lenient": "lenient: answer in any form",
+    "sound": "sound: with right working",
+    "unrefuted": "unrefuted: no wrong working",
 }
 
 
@@ -90,7 +90,11 @@ def control_headline(analysis: Analysis, control: str, base: str, trained: str) 
         return f"{CONTROL_PHRASES[control]}, no problem has a category: {why}."
     # How many clusters changed is known for the run's own reading alone.
     clusters = analysis["clusters"] and {**analysis["clusters"], "changed": None}
-    return f"{CONTROL_PHRASES[control]}: {headline_sentence({**found, 'clusters': clusters}, base, trained)}"
+    headline = f"{CONTROL_PHRASES[control]}: {headline_sentence({**found, 'clusters': clusters}, base, trained)}"
+    bound = analysis["controls"]["unrefuted"]
+    if control == "sound" and bound["decision"] != found["decision"]:
+        headline += f" With the hits whose working can't be checked, {_decided(bound, base, trained)}."
+    return headline
 
 
 def judged_sentences(analysis: Analysis) -> list[str]:
