@@ -26,6 +26,7 @@ from tests.conftest import small, write_params
 
 DATASETS = ("exam", "quiz")
 MODELS = ("mine", "tuned")
+FLAW, CANDIDATE = "<b>1 + 1 = 3</b>", "<i>7</i>"  # they try to be markup
 
 
 def parameters(folder: Path, k: int, less: int | None = None, **changes: dict[str, Any]) -> Params:
@@ -87,7 +88,12 @@ def verdict_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
 
 
 def _verdicts(model: str, dataset: str, names: list[str], hits: Any) -> None:
+    """One in 200 wrong samples has the right answer in another form. Of three hits, one has right working, one a false
+    step, and one no working."""
     right = hits.ravel()
+    number = np.arange(right.size)
+    otherwise = ~right & (number % 200 == 3)
+    process, without = np.array(["sound", "unsound", "direct"])[number % 3], ~(right | otherwise)
     answer = pa.array(np.where(right, "7", "8"))
     columns = {
         **_keys(names, hits),
@@ -96,6 +102,13 @@ def _verdicts(model: str, dataset: str, names: list[str], hits: Any) -> None:
         "correct": pa.array(right),
         "score": pa.array(right.astype(float)),
         "status": pa.array(["ok"]).take(pa.array(np.zeros(right.size, dtype=np.int64))),
+        "correct_strict": pa.array(right),
+        "correct_lenient": pa.array(right | otherwise),
+        "candidate": pa.array([CANDIDATE] * right.size, mask=~otherwise),
+        "candidate_class": pa.array(["7"] * right.size, mask=~otherwise),
+        "sound": pa.array(process == "sound", mask=without | (process == "direct")),
+        "process": pa.array(process, mask=without),
+        "flaw": pa.array([FLAW] * right.size, mask=without | (process != "unsound")),
     }
     columns |= dict.fromkeys(("correct_strict", "correct_lenient"), columns["correct"])
     size = len(right)

@@ -27,7 +27,7 @@ PASS_AT_K_BUDGETS = tuple(2**i for i in range(25))
 COMPLETION_EPSILONS = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 CATEGORY_COLUMNS = {**dict.fromkeys("PESO", pa.int64()), **dict.fromkeys(RATIO_NAMES, pa.float64())}
 METRICS_SCHEMA = pa.schema(
-    dict.fromkeys(("pair", "dataset", "reading"), pa.string())
+    dict.fromkeys(("pair", "dataset", "counted"), pa.string())
     | {"k": pa.int32(), "epsilon": pa.float64(), "problems": pa.int64(), **CATEGORY_COLUMNS}
     | dict.fromkeys(("E_tested", "S_tested", "short"), pa.int64())
 )
@@ -68,15 +68,15 @@ def compute_metrics(support: pa.Table) -> pa.Table:
         any_hit = category_letters(Counts.from_table(part), np.zeros(len(k)))
         any_hit[is_none(chosen)] = None
         untested = np.full(len(k), None, dtype=object)
-        for reading, letters, testing in (("chosen", chosen, tested), ("any hit", any_hit, untested)):
+        for counted, letters, testing in (("chosen", chosen, tested), ("any hit", any_hit, untested)):
             for name, mask in masks.items():
                 rows.append(
                     {
                         "pair": pair,
                         "dataset": name,
-                        "reading": reading,
+                        "counted": counted,
                         "k": int(k[mask].min()),
-                        "epsilon": float(epsilon[mask].max()) if reading == "chosen" else 0.0,
+                        "epsilon": float(epsilon[mask].max()) if counted == "chosen" else 0.0,
                         "problems": len(np.unique(problem[mask])),
                         "short": len(np.unique(problem[mask & is_none(letters)])),
                         **count_categories(letters[mask]),

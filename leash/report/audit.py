@@ -33,7 +33,7 @@ TEXT_TAIL_CHARS = 2000
 DECISIVE_HITS_SCHEMA = pa.schema(
     [(name, pa.string()) for name in ("pair", "dataset", "problem_id", "category", "role", "model")]
     + [("sample", pa.int32())]
-    + [(name, pa.string()) for name in ("why", "second_check", "answer", "gold", "text")]
+    + [(name, pa.string()) for name in ("why", "second_check", "process", "flaw", "answer", "gold", "text")]
 )
 CompletionKey = tuple[str, str, str, int]  # model, dataset, problem_id, sample
 
@@ -44,6 +44,10 @@ def count_statuses(connection: duckdb.DuckDBPyConnection) -> pa.Table:
 
 def count_statuses_by_category(params: Params, connection: duckdb.DuckDBPyConnection) -> pa.Table:
     return database.query(register_roles(params, connection), SQL_DIR / "statuses_by_category.sql")
+
+
+def find_changed_by_control(connection: duckdb.DuckDBPyConnection) -> pa.Table:
+    return database.query(connection, SQL_DIR / "changed_by_control.sql")
 
 
 def register_roles(params: Params, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:

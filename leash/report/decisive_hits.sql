@@ -38,6 +38,8 @@ select
     decisive.hangs_on,
     verdicts.sample,
     verdicts.answer,
+    verdicts.process,
+    verdicts.flaw,
     problems.gold,
     problems.grader,
     problems.meta

@@ -36,7 +36,7 @@ def write_plots(folder: Path, params: Params, results: Results) -> None:
     ]
     categories = [
         {"dataset": row["dataset"], "category": name, "problems": row[name]}
-        for row in matching_rows(results.metrics, pair=pair, reading="chosen")
+        for row in matching_rows(results.metrics, pair=pair, counted="chosen")
         for name in "PESO"
     ]
     analysis = results.analyses[pair].get("all", {})

@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from leash.formatting import format_text_table, format_value
 from leash.params.groups import Params
-from leash.report.narrative import SUMMARY_RATIOS
+from leash.report.control_tables import control_metrics
+from leash.report.narrative import SUMMARY_RATIOS, format_sentences, reasoning_sentences
 from leash.report.report_data import Results, matching_rows
 from leash.statistics.entropy_decomposition import PARTS
 from leash.statistics.ratios import RATIO_NAMES
@@ -51,7 +52,7 @@ def metrics_by_pair(params: Params, results: Results) -> dict[str, Any]:
     metrics: dict[str, Any] = {}
     curves = matching_rows(results.pass_at_k, dataset="all")
     entropies = {row["model"]: row for row in matching_rows(results.entropy, dataset="all")}
-    for row in matching_rows(results.metrics, dataset="all", reading="chosen"):
+    for row in matching_rows(results.metrics, dataset="all", counted="chosen"):
         pair = row["pair"]
         ends = {1, max((c["k"] for c in curves if c["pair"] == pair and c["pass_at_k"] is not None), default=1)}
         passes = {f"{c['role']}_pass@{c['k']}": c["pass_at_k"] for c in curves if c["pair"] == pair and c["k"] in ends}
@@ -77,6 +78,10 @@ def metrics_by_pair(params: Params, results: Results) -> dict[str, Any]:
             "corrected_for": analysis["corrected_for"] if analysis else None,
             "clusters": analysis["clusters"] if analysis else None,
             "verdict": results.verdicts[pair],
+            "reading": params.verify.reading,
+            **control_metrics(results.analyses[pair]),
+            "format": format_sentences(analysis, *params.models_of(pair), params.verify.reading) if analysis else [],
+            "reasoning": reasoning_sentences(analysis, *params.models_of(pair)) if analysis else [],
         }
     return {pair: round_floats(metrics[pair]) for pair in params.run.pairs}
 
@@ -159,13 +164,15 @@ def format_headline() -> str:
         metrics = json.loads(path.read_text(encoding="utf-8"))["pairs"]
     except (ValueError, KeyError, TypeError):
         raise DamagedTableError(path, "leash report", "is damaged or was written by another version") from None
-    verdict = next(iter(metrics.values()))["verdict"]
     head = ["pair", "k", *"PESO", "SRR", "NDR", "net", "", "pass@1", "pass@k"]
     # At k = 1, pass@k would repeat pass@1: leave out the last column.
     width = len(head) - all(numbers["k"] == 1 for numbers in metrics.values())
-    table = format_text_table(head[:width], [_headline_row(pair, metrics[pair])[:width] for pair in metrics])
+    first, *others = metrics
+    rows = [_headline_row(first, metrics[first]), *_control_rows(first, metrics[first])]
+    rows += [_headline_row(pair, metrics[pair]) for pair in others]
+    table = format_text_table(head[:width], [row[:width] for row in rows])
     where = f"The report is {REPORTS_DIR / 'index.html'}; its numbers are in {path}."
-    return "\n".join(["", *verdict, "", table, "", where])
+    return "\n".join(["", *metrics[first]["verdict"], "", table, "", where])
 
 
 def _headline_row(pair: str, numbers: dict[str, Any]) -> list[str]:
@@ -175,6 +182,21 @@ def _headline_row(pair: str, numbers: dict[str, Any]) -> list[str]:
     counts = [f"{numbers[name]:,}" for name in ("k", *"PESO")]
     ratios = [format_value(numbers[name]) for name in ("SRR", "NDR", "NSCR")]
     return [pair, *counts, *ratios, between, *passes]
+
+
+def _control_rows(pair: str, numbers: dict[str, Any]) -> list[list[str]]:
+    """A row for each control whose categories differ from those of the pair."""
+    rows = []
+    for control, found in numbers.get("controls", {}).get("all", {}).items():
+        if found["uncategorized"] == found["problems"] or all(found[name] == numbers[name] for name in "PESO"):
+            continue
+        net = found["NSCR"]
+        between = f"({net['low']:+.3f} to {net['high']:+.3f})" if net["low"] is not None else ""
+        passes = [" → ".join(format_value(found[f"{role}_pass@{at}"]["value"]) for role in ROLE_LABELS) for at in "1k"]
+        counts = [f"{found[name]:,}" for name in "PESO"]
+        ratios = [format_value(found[name]["value"]) for name in ("SRR", "NDR", "NSCR")]
+        rows.append([f"{pair}, {control}", f"{numbers['k']:,}", *counts, *ratios, between, *passes])
+    return rows
 
 
 def _pass_at(numbers: dict[str, Any], role: str, at: str) -> float | None:

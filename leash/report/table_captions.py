@@ -63,6 +63,32 @@ TABLE_CAPTIONS: dict[str, tuple[str, str]] = {  # title, note
         "How completions ended",
         "One row per model and data set: correct, wrong, no answer, cut off, not graded in time, grading failed.",
     ),
+    "controls": (
+        "What became of the problems if something else counts as a hit",
+        "One row per pair, group of problems and view (control). Strict: the right answer in the form that was asked "
+        "for. Lenient: in any form. Sound: a hit of the run's reading whose working was checked and is right. "
+        "Unrefuted: one whose working was not found to be wrong. Each row has its own test, with the same correction "
+        "as the run's own decision. Uncategorized: problems whose sampling stopped early, by the run's reading, or "
+        "that lack samples. The guess floor is the mean chance that a wrong answer to another problem is right here; "
+        "views of the working have none. Over data sets that differ in k, pass@k is at the largest k that all have.",
+    ),
+    "changed_by_control": (
+        "The problems whose category depends on the form of the answer, or on the working",
+        "One row per problem and view that is an expansion or a shrinkage by the run's reading or in the view, and not "
+        "in both, with the hits of both models. Above guessing: whether the hits of the view are shown to be more than "
+        "a guesser's; a dash: no hits, no test, or a view of the working.",
+    ),
+    "working": (
+        "The hits by reading, and by their working",
+        "One row per model of a pair and group of problems: right answers by strict and by lenient reading, and the "
+        "hits of the run's reading by their working: right, wrong, none shown (direct), or not checkable. Unseen: the "
+        "share of right answers by lenient reading that strict reading does not see.",
+    ),
+    "judged": (
+        "What a judge says of the working",
+        "One row per pair and group of problems whose hits a judge was asked about: the sound hits of both models and "
+        "P, E, S, O, corrected for the errors that the judge makes on planted ones.",
+    ),
     "consolidation": (
         "How much of the base's reach one sample of the trained model has",
         "One row per pair and group of problems. Consolidation: the chance that the base reached a problem and one "

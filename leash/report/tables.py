@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from leash import cross_pair, tables
 from leash.params.groups import Params
-from leash.report import consistency_tables, mass_tables, published
+from leash.report import consistency_tables, control_tables, mass_tables, published
 from leash.report.report_data import Results, matching_rows
 from leash.report.table_captions import TABLE_CAPTIONS
 from leash.scoring.entropy_estimates import FLOOR_MEASURES, MEASURES, unidentified_at
@@ -73,6 +73,9 @@ def build_report_tables(params: Params, results: Results) -> dict[str, pa.Table]
         "pass_at_k": _rename_columns(results.pass_at_k, {"low": "pass_at_k_low", "high": "pass_at_k_high"}),
         "consolidation": consistency_tables.consolidation_table(results.analyses),
         "g_pass_at_k": consistency_tables.g_pass_table(results.analyses),
+        "controls": control_tables.controls_table(results.analyses),
+        "working": control_tables.working_table(results.analyses),
+        "judged": control_tables.judged_table(results.analyses),
         "certainty": mass_tables.certainty_table(results.analyses),
         "extrapolation": mass_tables.extrapolation_table(params, results.analyses),
         "answers": drop_redundant_any_hit(results.answers),
@@ -151,7 +154,7 @@ def _range_columns(name: str, value: Any) -> Row:
 
 def _tested_counts(metrics: pa.Table, pair: str, group: str) -> Row:
     """How many problems of a group have a tested E or S, corrected for all problems of the pair."""
-    rows = matching_rows(metrics, pair=pair, dataset=group, reading="chosen")
+    rows = matching_rows(metrics, pair=pair, dataset=group, counted="chosen")
     return {name: row[name] for row in rows for name in ("E_tested", "S_tested")}
 
 
@@ -172,10 +175,10 @@ def _add_paper_rows(
 
 
 def drop_redundant_any_hit(metrics: pa.Table) -> pa.Table:
-    """Drop the reading `any hit` of pairs whose epsilon is 0, since it repeats the chosen one."""
+    """Drop the counting `any hit` of pairs whose epsilon is 0, since it repeats the chosen one."""
     rows = metrics.to_pylist()
     above_zero = {row["pair"] for row in rows if row["epsilon"]}
-    kept = [row for row in rows if row["reading"] == "chosen" or row["pair"] in above_zero]
+    kept = [row for row in rows if row["counted"] == "chosen" or row["pair"] in above_zero]
     return tables.table_from_rows(kept, metrics.schema)
 
 

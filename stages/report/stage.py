@@ -87,6 +87,7 @@ def collect_results(params: Params) -> Results:
         profile=entropy_tables.load_profile(),
         statuses=statuses,
         statuses_by_category=audit.count_statuses_by_category(params, connection),
+        changed_by_control=audit.find_changed_by_control(connection),
         decisive_hits=audit.build_decisive_table(hits, texts),
         questions=database.query(connection, content.SQL_DIR / "questions.sql"),
         examples=examples,

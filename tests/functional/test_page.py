@@ -13,8 +13,10 @@ import pytest
 from click.testing import CliRunner
 from playwright.sync_api import Browser, expect
 
+from leash import tables
 from leash.counting import metrics
 from leash.params.groups import Params
+from leash.report.narrative import control_headline
 from leash.report.page import html
 from stages.cli import main
 from stages.report import stage as report
@@ -119,7 +121,7 @@ def test_the_sliders_give_what_the_pipeline_would(run: Params, seen: Seen, epsil
     chosen = {"k": k, "epsilon": epsilon if epsilon == "auto" else float(epsilon)}
     support = made.compute_support(made.parameters(Path(), K, less=LESS, categorize=chosen))
     [whole] = [
-        r for r in metrics.compute_metrics(support).to_pylist() if r["dataset"] == "all" and r["reading"] == "chosen"
+        r for r in metrics.compute_metrics(support).to_pylist() if r["dataset"] == "all" and r["counted"] == "chosen"
     ]
     assert counts(seen, "seen") == [*(str(whole[name]) for name in "PESO"), *(real(whole[name]) for name in RATIOS)]
     assert f"-S ++categorize.epsilon={epsilon} -S ++categorize.k={k}" in seen.page.locator("#command").inner_text()
@@ -152,6 +154,88 @@ def test_at_other_settings_the_page_counts_and_decides_nothing(seen: Seen) -> No
     move(seen, "0.0123", 16)  # between the values that Python computed
     assert re.search(r": tuned alone solves \w+, mine alone \w+\. \(", seen.page.locator("#headline").inner_text())
     assert "(" not in seen.page.locator("#counts").inner_text()
+
+
+VIEWS = ("lenient", "sound")
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_the_map_switches_to_what_each_control_counts(run: Params, seen: Seen, view: str) -> None:
+    """At the run's own settings, the numbers, the intervals and the headline are those of data/analysis."""
+    page, analyses = seen.page, json.loads(Path("data/analysis/tuned.json").read_text())
+    own = counts(seen, "seen")
+    page.get_by_label("what counts as a hit").select_option(view)
+    for dataset, group in (("", "all"), ("quiz", "quiz")):
+        page.locator("#dataset").select_option(dataset)
+        found = analyses[group]["controls"][view]
+        cells = counts(seen, "seen")
+        assert cells[:4] == [str(found["categories"][name]) for name in "PESO"]
+        assert [float(x) for x in cells[4:]] == pytest.approx([found[name]["value"] for name in RATIOS], abs=6e-4)
+        headline = page.locator("#headline").inner_text()
+        assert headline == control_headline(analyses[group], view, "mine", "tuned")
+        cell = page.locator("#counts tr", has_text="seen").locator("td").last.inner_text()
+        ends = [float(end) for end in re.findall(r"[-\d.]+", cell)[1:]]
+        assert ends == pytest.approx([found["NSCR"]["low"], found["NSCR"]["high"]], abs=1.1e-3)
+    page.locator("#dataset").select_option("")
+    assert counts(seen, "seen") != own
+    support = tables.read(tables.support_path("tuned", "control"), tables.CONTROL_SUPPORT_SCHEMA, "").to_pylist()
+    by_problem = {row["problem_id"]: row for row in support if row["control"] == view}
+    for entry in page.evaluate(
+        "found.map(({ i, letter, base, rlvr }) => [content.problems.id[i], letter, base.c, rlvr.c])"
+    ):
+        name, *counted = entry
+        assert counted == [by_problem[name][column] for column in ("category", "c_base", "c_rlvr")]
+    page.locator("#reset").click()
+    assert counts(seen, "seen") == own
+
+
+def test_a_view_counts_at_every_setting_and_decides_at_the_runs_own_only(seen: Seen) -> None:
+    seen.page.locator("#control").select_option("sound")
+    move(seen, "0.01", 16)
+    text = seen.page.locator("#headline").inner_text()
+    assert text.startswith("At ε = 0.01 and k = 16 (view: sound): tuned ")
+    assert text.endswith("(Exploring: the report decides at its own ε and k.)")
+    assert "(" not in seen.page.locator("#counts").inner_text()
+    by_answer = seen.page.evaluate("content.models.tuned[place[16]].c.reduce((a, b) => a + b)")
+    sound = seen.page.evaluate("content.controls.sound.models.tuned[place[16]].c.reduce((a, b) => a + b)")
+    assert 0 < sound < by_answer
+    address = seen.page.url
+    seen.page.goto("about:blank")
+    seen.page.goto(address)
+    seen.page.wait_for_selector("body[data-ready]")
+    assert seen.page.locator("#control").input_value() == "sound"
+    assert seen.page.locator("#headline").inner_text() == text
+
+
+def test_a_problem_shows_the_working_of_its_completions_as_text(seen: Seen) -> None:
+    page = seen.page
+    problem = page.evaluate("carried('examples').find(([, , , , , , working]) => working?.process === 'unsound')[1]")
+    page.evaluate("(i) => open(i)", problem)
+    wrong = page.locator("#problem-body .note.unsound").first
+    assert wrong.inner_text() == f"Its working is wrong: {made.FLAW}"
+    problem = page.evaluate("carried('examples').find(([, , , , , , working]) => working?.candidate)[1]")
+    page.evaluate("(i) => open(i)", problem)
+    note = page.locator("#problem-body .note", has_text="Only lenient reading").first
+    assert note.inner_text() == f"Only lenient reading finds an answer: {made.CANDIDATE} (right)."
+    assert page.locator("#problem-body b, #problem-body i").count() == 0
+    heads = page.locator("#problem-body thead th").all_inner_texts()
+    assert {"in any form", "with right working"} <= {*heads}
+
+
+def test_two_sections_have_the_views_side_by_side(seen: Seen) -> None:
+    found = json.loads(Path("reports/metrics.json").read_text())["pairs"]["tuned"]
+    rows = {"format": ("strict", "lenient"), "reasoning": ("strict", "sound", "unrefuted")}
+    for section, views in rows.items():
+        sentences = seen.page.locator(f"#{section} li").all_text_contents()
+        assert sentences == [f"tuned: {sentence}" for sentence in found[section]]
+        cells = seen.page.locator(f"#{section} .views tbody tr").evaluate_all(
+            "(rows) => rows.map((row) => [...row.cells].map((cell) => cell.textContent))"
+        )
+        for row, view in zip(cells, views, strict=True):
+            numbers = found["controls"]["all"][view]
+            assert row[1] == (f"{view}, this run" if view == "strict" else view)
+            assert [int(cell) for cell in row[2:6]] == [numbers[letter] for letter in "PESO"]
+            assert row[7] == numbers["decision"]
 
 
 def test_the_slider_itself_moves_epsilon(seen: Seen) -> None:
@@ -245,6 +329,7 @@ def test_everything_is_reached_by_keyboard(seen: Seen) -> None:
     assert {
         "pair",
         "dataset",
+        "control",
         "epsilon",
         "epsilon-exact",
         "auto",
@@ -347,9 +432,15 @@ def test_an_adaptive_run_is_sorted_as_the_pipeline_sorts_it(
         chosen = {"k": k if k < K else "all"}
         here = made.parameters(tmp_path, K, less=LESS, sample={"stop_after": 2}, categorize=chosen)
         table = metrics.compute_metrics(made.compute_support(here)).to_pylist()
-        [whole] = [r for r in table if r["dataset"] == "all" and r["reading"] == "chosen"]
+        [whole] = [r for r in table if r["dataset"] == "all" and r["counted"] == "chosen"]
         move(seen, "0", k)
         assert counts(seen, "seen")[:4] == [str(whole[name]) for name in "PESO"]
+    # By another reading, a problem that stopped early has no category.
+    seen.page.locator("#control").select_option("lenient")
+    lenient = json.loads(Path("data/analysis/tuned.json").read_text())["all"]["controls"]["lenient"]
+    assert 0 < lenient["uncategorized"] < lenient["problems"]
+    assert counts(seen, "seen")[:4] == [str(lenient["categories"][name]) for name in "PESO"]
+    seen.page.locator("#control").select_option("")
     move(seen, "0.1", K)
     assert "can’t be categorized here" in seen.page.locator("#headline").inner_text()
     assert seen.complaints == []

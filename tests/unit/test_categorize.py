@@ -264,7 +264,7 @@ def test_domains_stand_beside_data_sets_where_there_are_several(project: Params)
     assert said()["all math"]["categories"] == {"P": 0, "E": 1, "S": 1, "O": 0}
     table = tables.table_from_rows(rows, tables.SUPPORT_SCHEMA).append_column("pair", pa.array(["rlvr"] * 3))
     counted = {
-        row["dataset"]: row["P"] for row in metrics.compute_metrics(table).to_pylist() if row["reading"] == "chosen"
+        row["dataset"]: row["P"] for row in metrics.compute_metrics(table).to_pylist() if row["counted"] == "chosen"
     }
     assert counted == {"all": 1, "all math": 0, "all non-math": 1, "chain": 0, "make": 1}
     assert {row["dataset"] for row in metrics.compute_pass_at_k(table).to_pylist()} == set(counted)

@@ -298,5 +298,5 @@ def test_early_stops_are_tested_too(chain: Params) -> None:
         None,
         pytest.approx(rows[3]["p_value"] * 4 / 3),
     ]
-    overall = next(r for r in metrics.compute_metrics(support).to_pylist() if r["reading"] == "chosen")
+    overall = next(r for r in metrics.compute_metrics(support).to_pylist() if r["counted"] == "chosen")
     assert (overall["E"], overall["E_tested"], overall["S"], overall["S_tested"]) == (1, 1, 2, 1)

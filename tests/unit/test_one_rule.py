@@ -180,7 +180,7 @@ def test_everything_states_the_same_result_for_the_same_counts(epsilon: float, r
     for name in "PESO":
         assert letters.count(name) == found["categories"][name] == metrics[name] == summary[name]
     [overall] = [
-        row for row in compute_metrics(support).to_pylist() if (row["dataset"], row["reading"]) == ("all", "chosen")
+        row for row in compute_metrics(support).to_pylist() if (row["dataset"], row["counted"]) == ("all", "chosen")
     ]
     for name in RATIOS:
         assert overall[name] == pytest.approx(found[name]["value"])
@@ -260,7 +260,7 @@ def test_data_sets_count_their_part_of_the_tests_of_the_pair() -> None:
     rows = [{**row, **dict.fromkeys(("n_base", "n_rlvr"), KS[row["dataset"]])} for row in [*changed, *same]]
     support = support_table(rows, 0.0)
     groups = analyze_groups(support, AnalysisSettings(resamples=20), ("mine", "tuned"), {}, {})
-    by_dataset = {row["dataset"]: row for row in compute_metrics(support).to_pylist() if row["reading"] == "chosen"}
+    by_dataset = {row["dataset"]: row for row in compute_metrics(support).to_pylist() if row["counted"] == "chosen"}
     tested = [row["tested_category"] for row in support.to_pylist() if row["dataset"] == "exam"]
     q_values = [row["q_value"] for row in support.to_pylist()]
     assert min(q_values[:6]) > 0.05

@@ -60,6 +60,8 @@ def write(params: Params, model: str, dataset: str, drawn: Sequence[dict[str, An
     tables.write(place, tables.table_from_rows(rows, tables.COMPLETIONS_SCHEMA), tables.COMPLETIONS_SCHEMA)
     verdicts = [
         {**row, "answer": "7", "answer_class": str(row["correct"]), "score": float(row["correct"]), "status": "ok"}
+        | {"correct_strict": row["correct"], "correct_lenient": row["correct"]}
+        | ({"process": "sound", "sound": True} if row["correct"] else {})
         for row in drawn
     ]
     place = tables.verdicts_folder(model, dataset) / "a.parquet"

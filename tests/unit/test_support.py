@@ -41,9 +41,9 @@ def support(counts: list[tuple[int, int, int, int]], epsilon: float = 0.0, k: in
     return stage.add_categories(pa.Table.from_pylist(rows), 0.95)
 
 
-def overall(table: pa.Table, reading: str = "chosen") -> dict[str, Any]:
+def overall(table: pa.Table, counted: str = "chosen") -> dict[str, Any]:
     rows = metrics.compute_metrics(table).to_pylist()
-    return next(row for row in rows if row["dataset"] == "all" and row["reading"] == reading)
+    return next(row for row in rows if row["dataset"] == "all" and row["counted"] == counted)
 
 
 def curve(table: pa.Table, role: str) -> dict[int, float]:

@@ -61,7 +61,7 @@ def build_figure_specs(params: Params, results: Results) -> dict[str, FigureSpec
     comparison = results.comparison.to_pylist()
     common_k = f" = {comparison[0]['k']:,}" if comparison else ""
     confidence = f"{params.categorize.confidence:.0%}"
-    chosen = matching_rows(results.metrics, reading="chosen")
+    chosen = matching_rows(results.metrics, counted="chosen")
     groups = ["all", "all math", "all non-math", *datasets]
     return {
         "pass_at_k": (

@@ -6,11 +6,19 @@ Out: strings. `leash compare`, the report, its page and metrics.json all call th
     verdict.py       more or fewer problems, noise, pass@1
     uncertainty.py   intervals, sharpening, crossing, what lies beyond the samples
     diagnostics.py   style, entropy, guessing, training trajectory, decisive hits
+    controls.py      the form of answers, and the working behind them
 
 Not here: captions of figures and tables, and error messages. These modules decide nothing and must stay light:
 importing them loads neither matplotlib nor DuckDB nor torch nor pyarrow (tests/unit/test_imports.py).
 """
 
+from leash.report.narrative.controls import (
+    CONTROL_LABELS,
+    control_headline,
+    format_sentences,
+    judged_sentences,
+    reasoning_sentences,
+)
 from leash.report.narrative.diagnostics import (
     decisive_hit_reason,
     decisive_hits_sentence,
@@ -40,9 +48,11 @@ from leash.report.narrative.verdict import (
 )
 
 __all__ = [
+    "CONTROL_LABELS",
     "SUMMARY_RATIOS",
     "band_sentence",
     "certainty_sentence",
+    "control_headline",
     "crossing_sentence",
     "decisive_hit_reason",
     "decisive_hits_sentence",
@@ -52,11 +62,14 @@ __all__ = [
     "ever_reached_sentence",
     "expected_counts_caveat",
     "extrapolation_sentence",
+    "format_sentences",
     "headline_sentence",
     "is_reach_measurable",
+    "judged_sentences",
     "named_problem_sentences",
     "noise_sentence",
     "pass_at_1_sentence",
+    "reasoning_sentences",
     "sharpening_sentence",
     "style_sentence",
     "uncertainty_sentences",

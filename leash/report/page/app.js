@@ -18,7 +18,7 @@ const size = content.problems.id.length;
 
 /* ---- the state: kept in the address after #, so that a link shows the same view ---- */
 
-const state = { pair: 0, epsilon: content.epsilon, k: content.ks.length - 1, dataset: "", category: "", search: "" };
+const state = { pair: 0, epsilon: content.epsilon, k: content.ks.length - 1, control: "", dataset: "", category: "", search: "" };
 let listed = FIRST_PAGE;
 let found = []; // one entry per problem of the chosen data set: see `evaluate`
 
@@ -26,7 +26,8 @@ const pair = () => content.pairs[state.pair];
 const k = () => content.ks[state.k];
 
 function remember() {
-  const shown = { pair: pair().name, epsilon: state.epsilon, k: k(), dataset: state.dataset, category: state.category };
+  const { epsilon, control, dataset, category } = state;
+  const shown = { pair: pair().name, epsilon, k: k(), control, dataset, category };
   const address = new URLSearchParams(Object.entries(shown).filter(([, value]) => value !== ""));
   history.replaceState(null, "", `#${address}`);
 }
@@ -38,6 +39,7 @@ function recall() {
   if (address.has("epsilon")) state.epsilon = epsilonFrom(address.get("epsilon")) ?? state.epsilon;
   const at = content.ks.indexOf(Number(address.get("k")));
   if (at >= 0) state.k = at;
+  if (Object.hasOwn(content.controls, address.get("control"))) state.control = address.get("control");
   if (content.datasets.includes(address.get("dataset"))) state.dataset = address.get("dataset");
   if (address.get("category") in NAMES) state.category = address.get("category");
 }
@@ -52,9 +54,11 @@ function epsilonFrom(text) {
 
 const place = Object.fromEntries(content.ks.map((value, i) => [value, i]));
 
-/** n, c and ending of a model on a problem in its first k samples. A column is one value if all problems share it. */
-function counted(model, problem, budget) {
-  const { n, c, ended } = content.models[model][place[budget]];
+/** n, c and ending of a model on a problem in its first k samples. A column is one value if all problems share it. A
+ *  control counts other hits; where it has no columns of its own, it counts the same. "" is the run's own count. */
+function counted(model, problem, budget, control = state.control) {
+  const own = content.models[model][place[budget]];
+  const { n, c, ended } = (control && content.controls[control].models[model][place[budget]]) || own;
   const at = (column) => (Array.isArray(column) ? column[problem] : column);
   return c[problem] == null ? { n: null, c: null, ended: null } : { n: at(n), c: c[problem], ended: at(ended) };
 }
@@ -82,13 +86,17 @@ const tally = (entries) => LETTERS.map((letter) => entries.filter((entry) => ent
 /** The intervals of the ratios that Python computed for this pair, data set, k and ε. Null at an ε that is not on its
  *  grid. There is no decision here: it is made at the run's own k and ε, since over all settings some would be wrong. */
 function intervals() {
+  if (state.control) return asSet() ? content.controls[state.control].intervals[pair().name][state.dataset] : null;
   const { rows, at } = content.intervals[pair().name][state.dataset];
   const place = state.epsilon === "auto" ? content.epsilons.length : content.epsilons.indexOf(state.epsilon);
   return place < 0 ? null : rows[at[state.k][place]];
 }
 
+/** Whether the sliders are where the run was set. */
+const asSet = () => state.epsilon === content.epsilon && k() >= Math.max(...Object.values(pair().k));
+
 /** Expected P, E, S and O over all choices of k samples, as `leash compare --k` counts. Python computed them for ε = 0. */
-const expected = () => (state.epsilon === 0 ? content.expected[pair().name][state.dataset]?.[k()] : null);
+const expected = () => (state.epsilon === 0 && !state.control ? content.expected[pair().name][state.dataset]?.[k()] : null);
 
 /* ---- text ---- */
 
@@ -124,17 +132,18 @@ function real(value) {
 
 const between = (range) => (range ? ` (${real(range.low)} to ${real(range.high)})` : "");
 const epsilonText = () => (state.epsilon === "auto" ? `auto (${shown(cutAt(k()))} at k)` : String(state.epsilon));
+const viewText = () => (state.control ? ` (view: ${state.control})` : "");
 const problems = (count) => `${count.toLocaleString("en")} problem${count === 1 ? "" : "s"}`;
 
 /** The report's own headline, if the sliders are where the run was set. */
 function runHeadline() {
-  const asSet = state.epsilon === content.epsilon && k() >= Math.max(...Object.values(pair().k));
-  return asSet ? content.headlines[pair().name][state.dataset] : undefined;
+  const { headlines } = state.control ? content.controls[state.control] : content;
+  return asSet() ? headlines[pair().name][state.dataset] : undefined;
 }
 
 function sentence([, gained, lost]) {
   const { base, rlvr } = pair();
-  const at = `At ε = ${epsilonText()} and k = ${k().toLocaleString("en")}${state.dataset ? ` on ${state.dataset}` : ""}`;
+  const at = `At ε = ${epsilonText()} and k = ${k().toLocaleString("en")}${state.dataset ? ` on ${state.dataset}` : ""}${viewText()}`;
   // Few samples don't show what a model can reach.
   const counts =
     k() < content.reach_from
@@ -318,12 +327,15 @@ function list() {
 const statistic = (name, i) => content.tests[pair().name][name][i];
 
 function countsTable(i, entry) {
-  const head = ["", "samples", "correct", `at k = ${entry.samples}`, "share, with its exact interval"];
+  const others = Object.keys(content.controls);
+  const views = { strict: "as asked for", lenient: "in any form", sound: "with right working" };
+  const head = ["", "samples", "correct", "share, with its exact interval", ...others.map((name) => views[name]), `at k = ${entry.samples}${viewText()}`];
   const rows = ["base", "rlvr"].map((role) => {
-    const whole = counted(pair()[role], i, most(i));
+    const whole = counted(pair()[role], i, most(i), "");
+    const inViews = others.map((name) => counted(pair()[role], i, most(i), name).c);
     const share = whole.n ? real(whole.c / whole.n) : "–";
     const range = between({ low: statistic(`low_${role}`, i), high: statistic(`high_${role}`, i) });
-    const cells = [whole.n, whole.c, `${shown(entry[role].c)} of ${shown(entry[role].n)}`, share + range];
+    const cells = [whole.n, whole.c, share + range, ...inViews, `${shown(entry[role].c)} of ${shown(entry[role].n)}`];
     return make("tr", {}, make("th", { scope: "row", title: pair()[role] }, short(pair()[role], 24)), ...cells.map((x) => make("td", {}, typeof x === "string" ? x : shown(x))));
   });
   return make(
@@ -390,13 +402,36 @@ function answersSpec(i) {
   };
 }
 
-function example([model, , sample, correct, status, text]) {
+const PROCESSES = {
+  sound: "Its working is right.",
+  unsound: "Its working is wrong",
+  direct: "It shows no working.",
+  unchecked: "Its working can’t be checked.",
+};
+
+/** What is known about the working of a completion, and the answer if lenient reading alone finds it. */
+function workingNotes(working) {
+  const { process, flaw, candidate, right } = working ?? {};
+  const notes = [];
+  if (candidate != null) {
+    const verdict = right ? "right" : right === false ? "wrong" : "not scored";
+    notes.push(make("p", { class: "note" }, "Only lenient reading finds an answer: ", make("code", {}, candidate), ` (${verdict}).`));
+  }
+  if (process in PROCESSES) {
+    const reason = process === "unsound" ? (flaw == null ? ["."] : [": ", make("code", {}, flaw)]) : [];
+    notes.push(make("p", { class: `note ${process}` }, PROCESSES[process], ...reason));
+  }
+  return notes;
+}
+
+function example([model, , sample, correct, status, text, working]) {
   const kind = correct ? "right" : correct === false ? "wrong" : "not scored";
   const how = status === "ok" ? kind : `${kind}: ${status.replace("_", " ")}`;
   return make(
     "article",
     { class: `completion ${kind.split(" ")[0]}` },
     make("h4", {}, `${correct ? "✓" : "✗"} ${model}, sample ${sample}, ${how}`),
+    ...workingNotes(working),
     make("pre", { tabindex: "0" }, text),
   );
 }
@@ -407,6 +442,7 @@ function decisiveHit(hit) {
     "article",
     { class: "completion decisive" },
     make("h4", {}, `${hit.model}, sample ${hit.sample}: ${hit.why}; ${check}`),
+    ...workingNotes(hit.working),
     make("pre", { tabindex: "0" }, hit.text ?? `answer: ${hit.answer ?? "none"} (the text is not in this report)`),
   );
 }
@@ -432,7 +468,7 @@ function sections(i) {
 async function open(i) {
   const entry = found.find((candidate) => candidate.i === i);
   const { id, dataset, question, gold, images } = content.problems;
-  const name = entry.letter ? `${entry.letter}, ${NAMES[entry.letter]}` : "not categorized";
+  const name = (entry.letter ? `${entry.letter}, ${NAMES[entry.letter]}` : "not categorized") + viewText();
   const pictures = images[i] ? [make("p", { class: "quiet" }, `The problem has ${images[i]} image(s), which this page does not carry.`)] : [];
   fill($("problem-title"), `${id[i]} (${dataset[i]}): ${name}`);
   fill(
@@ -497,6 +533,7 @@ function options(element, entries) {
 function fillControls() {
   options($("pair"), content.pairs.map(({ name, base, rlvr }, i) => [i, `${name}: ${base} → ${rlvr}`]));
   options($("dataset"), [["", "all"], ...content.datasets.map((name) => [name, name])]);
+  options($("control"), [["", `${content.reading}, this run`], ...Object.entries(content.controls).map(([name, { label }]) => [name, label])]);
   options($("category"), [["", "all"], ...LETTERS.map((letter) => [letter, `${letter}, ${NAMES[letter]}`])]);
   $("epsilon").max = EPSILONS.length - 1;
   $("k").max = content.ks.length - 1;
@@ -504,7 +541,7 @@ function fillControls() {
   $("k").disabled = content.ks.length === 1;
   // No share exceeds the ε of `auto` at k = 1 or 2. If the run uses it, the user may still switch it off.
   $("auto").disabled = detectable(Math.max(...content.ks), content.confidence) >= 1 && content.epsilon !== "auto";
-  for (const name of ["pair", "dataset", "category"]) $(name).value = state[name];
+  for (const name of ["pair", "control", "dataset", "category"]) $(name).value = state[name];
 }
 
 function listen() {
@@ -522,12 +559,12 @@ function listen() {
     await drawMap();
     set({});
   });
-  for (const name of ["dataset", "category", "search"]) {
+  for (const name of ["control", "dataset", "category", "search"]) {
     $(name).addEventListener("input", (event) => set({ [name]: event.target.value }));
   }
   $("reset").addEventListener("click", () => {
-    for (const name of ["dataset", "category", "search"]) $(name).value = "";
-    set({ epsilon: content.epsilon, k: content.ks.length - 1, dataset: "", category: "", search: "" });
+    for (const name of ["control", "dataset", "category", "search"]) $(name).value = "";
+    set({ epsilon: content.epsilon, k: content.ks.length - 1, control: "", dataset: "", category: "", search: "" });
   });
   $("more").addEventListener("click", () => ((listed += PER_PAGE), list()));
   $("close").addEventListener("click", () => $("problem").close());

@@ -22,10 +22,11 @@ import pyarrow as pa
 from leash import database
 from leash.counting import hit_counts
 from leash.counting.analysis_settings import settings_of
+from leash.counting.hit_counts import Control
 from leash.formatting import truncate
 from leash.params.groups import Params
 from leash.report import audit
-from leash.report.narrative import is_reach_measurable
+from leash.report.narrative import CONTROL_LABELS, control_headline, is_reach_measurable
 from leash.statistics import seeds
 from leash.statistics.analysis import distinct_epsilons
 from leash.statistics.categories import classify_counts
@@ -39,6 +40,8 @@ SQL_DIR = Path(__file__).parent
 MAX_EXAMPLES_PER_KIND = 2
 # What is kept of a longer completion: how it begins, and where its answer is.
 HEAD_CHARS, TAIL_CHARS = 400, 800
+# Of a false step, or of an answer that lenient reading alone finds.
+MAX_NOTE_CHARS = 200
 # Questions are cut to the largest limit at which all of them together fit.
 MAX_QUESTIONS_CHARS = 3_000_000
 QUESTION_CHAR_LIMITS = (4000, 2000, 1000, 500, 250)
@@ -64,7 +67,9 @@ def build_page_numbers(params: Params, support: pa.Table, analyses: Mapping[str,
     problems = number_problems(support)
     ks = slider_ks(params)
     settings = params.categorize
-    hits = hits_by_model(params, ks, problems)
+    switched = switched_controls(params)
+    by_control = hits_by_control(params, ks, problems, ("chosen", *switched))
+    hits = by_control["chosen"]
     keys = zip(support["dataset"].to_pylist(), support["problem_id"].to_pylist(), strict=True)
     labels = dict(zip(keys, support["cluster"].to_pylist(), strict=True))
 
@@ -88,6 +93,22 @@ def build_page_numbers(params: Params, support: pa.Table, analyses: Mapping[str,
         "pairs": [pair_entry(pair) for pair in params.run.pairs],
         "problems": {"dataset": [d for d, _ in problems], "id": [name for _, name in problems]},
         "models": {model: [collapse(columns) for columns in by_k] for model, by_k in hits.items()},
+        # What else the map can count as a hit. A k at which it counts the same has no columns of its own.
+        "reading": CONTROL_LABELS[params.verify.reading],
+        "controls": {
+            control: {
+                "label": CONTROL_LABELS[control],
+                "models": {
+                    model: [
+                        None if columns == hits[model][place] else collapse(columns)
+                        for place, columns in enumerate(by_k)
+                    ]
+                    for model, by_k in by_control[control].items()
+                },
+                **control_summaries(params, analyses, control),
+            }
+            for control in switched
+        },
         "tests": {pair: _test_columns(support, pair, problems) for pair in params.run.pairs},
         "intervals": {pair: intervals_by_setting(params, pair, hits, problems, labels) for pair in params.run.pairs},
         "expected": {pair: expected_by_k(params, analyses[pair]) for pair in params.run.pairs},
@@ -194,8 +215,35 @@ def max_k_by_model(params: Params) -> dict[tuple[str, str], int]:
     return largest
 
 
-def hits_by_model(params: Params, ks: Sequence[int], problems: ProblemNumbers) -> HitColumns:
-    """By model and k: n, c and how sampling ended, for each problem; None if its data set has fewer samples."""
+def switched_controls(params: Params) -> tuple[Control, Control]:
+    """What the map can count instead of the run's own hits."""
+    return ("lenient" if params.verify.reading == "strict" else "strict"), "sound"
+
+
+def control_summaries(params: Params, analyses: Mapping[str, Mapping[str, Any]], control: Control) -> dict[str, Any]:
+    """By pair and data set ("": all): the intervals of the ratios and the headline by a control, at the run's own k and
+    epsilon."""
+    intervals: dict[str, dict[str, Any]] = {pair: {} for pair in params.run.pairs}
+    headlines: dict[str, dict[str, str]] = {pair: {} for pair in params.run.pairs}
+    for pair in params.run.pairs:
+        for name in ("", *params.run.datasets):
+            if analysis := analyses[pair].get(name or "all"):
+                found = analysis["controls"][control]
+                intervals[pair][name] = {
+                    ratio: None
+                    if found[ratio]["low"] is None
+                    else {end: _round_digits(found[ratio][end], 6) for end in ("low", "high")}
+                    for ratio in RATIO_NAMES
+                }
+                headlines[pair][name] = control_headline(analysis, control, *params.models_of(pair))
+    return {"intervals": intervals, "headlines": headlines}
+
+
+def hits_by_control(
+    params: Params, ks: Sequence[int], problems: ProblemNumbers, controls: Sequence[Control]
+) -> dict[Control, HitColumns]:
+    """By control, model and k: n, c and how sampling ended, for each problem; None if its data set has fewer samples.
+    "chosen" are the hits of the run's own reading."""
     largest = max_k_by_model(params)
     # counts.sql counts pairs, so compare each model with itself; the name makes each k a pair of its own.
     plan = pa.Table.from_pylist(
@@ -207,17 +255,21 @@ def hits_by_model(params: Params, ks: Sequence[int], problems: ProblemNumbers) -
             if k <= most
         ]
     )
+    found: dict[Control, HitColumns] = {}
     with hit_counts.open_tallies(params, [plan]) as connection:
-        hit_counts.create_counts_table(connection, params, plan)
-        rows = database.query(connection, SQL_DIR / "hits.sql").to_pylist()
-    hits: HitColumns = {
-        model: [{name: [None] * len(problems) for name in ("n", "c", "ended")} for _ in ks] for model, _ in largest
-    }
-    for row in rows:
-        i = problems[row["dataset"], row["problem_id"]]
-        for name, column in hits[row["model"]][ks.index(row["k"])].items():
-            column[i] = row[name]
-    return hits
+        for control in controls:
+            hit_counts.choose_control(connection, control)
+            hit_counts.create_counts_table(connection, params, plan, control=control != "chosen")
+            hits: HitColumns = {
+                model: [{name: [None] * len(problems) for name in ("n", "c", "ended")} for _ in ks]
+                for model, _ in largest
+            }
+            for row in database.query(connection, SQL_DIR / "hits.sql").to_pylist():
+                i = problems[row["dataset"], row["problem_id"]]
+                for name, column in hits[row["model"]][ks.index(row["k"])].items():
+                    column[i] = row[name]
+            found[control] = hits
+    return found
 
 
 def _test_columns(support: pa.Table, pair: str, problems: ProblemNumbers) -> dict[str, list[Any]]:
@@ -287,19 +339,32 @@ def pack_examples(
     problems: ProblemNumbers,
     max_bytes: int,
 ) -> list[list[Any]]:
-    """As many examples, in their order, as fit: model, problem, sample, right or not, status, text."""
+    """As many examples, in their order, as fit: model, problem, sample, right or not, status, text, working."""
     kept = []
     for row in examples:
         text = texts.get((row["model"], row["dataset"], row["problem_id"], row["sample"]))
         if text is None:
             continue
         problem = problems[row["dataset"], row["problem_id"]]
-        example = [row["model"], problem, row["sample"], row["correct"], row["status"], truncate_middle(text)]
+        about = [row["model"], problem, row["sample"], row["correct"], row["status"]]
+        example = [*about, truncate_middle(text), describe_working(row)]
         max_bytes -= len(dump_html_json(example).encode()) + 1
         if max_bytes < 0:
             break
         kept.append(example)
     return kept
+
+
+def describe_working(row: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What is known about the working of a completion, and the answer if lenient reading alone finds it; None for
+    nothing."""
+    found = {name: row[name] for name in ("process", "flaw", "candidate") if row[name] is not None}
+    for name in ("flaw", "candidate"):
+        if name in found:
+            found[name] = truncate(found[name], MAX_NOTE_CHARS)
+    if "candidate" in found:
+        found["right"] = row["correct_lenient"]
+    return found or None
 
 
 def decisive_hit_rows(table: pa.Table, problems: ProblemNumbers, most: int) -> list[dict[str, Any]]:
@@ -308,5 +373,6 @@ def decisive_hit_rows(table: pa.Table, problems: ProblemNumbers, most: int) -> l
     return [
         {name: row[name] for name in names}
         | {"problem": problems[row["dataset"], row["problem_id"]], "text": row["text"] and truncate_middle(row["text"])}
+        | {"working": describe_working({**row, "candidate": None})}
         for row in table.slice(0, most).to_pylist()
     ]

@@ -22,7 +22,7 @@ import pyarrow as pa
 from leash.formatting import format_setting, format_value, truncate
 from leash.params.groups import Params
 from leash.report import audit, cells, narrative
-from leash.report.page import content
+from leash.report.page import content, views
 from leash.report.report_data import Results, matching_rows
 from leash.report.table_captions import TABLE_CAPTIONS
 
@@ -74,6 +74,24 @@ SECTIONS = (
         "wrong one.",
         (),
         ("statuses", "statuses_by_category"),
+    ),
+    Section(
+        "format",
+        "Format or capability?",
+        "Did the model learn to solve a problem, or to write the answer in the form that was asked for? Strict reading "
+        "wants that form; lenient reading also takes the last answer in any other form. Lenient reading guesses more "
+        "often: its guess floor is in the table.",
+        (),
+        ("controls", "changed_by_control"),
+    ),
+    Section(
+        "reasoning",
+        "Was the reasoning right?",
+        "A right answer may be a lucky end of wrong steps. A hit is sound if its working was checked and is right, and "
+        "unrefuted if its working was not found to be wrong. A hit without working is unrefuted, but not sound: steps "
+        "that are not written down can't be checked.",
+        (),
+        ("working", "judged"),
     ),
     Section(
         "sharpening",
@@ -188,12 +206,26 @@ def _render_section(params: Params, results: Results, captions: dict[str, str], 
         f'<h2 id="{section.id}-title">{escape(section.title)}</h2>',
         f"<p>{escape(section.lead)}</p>",
         _render_sentences(params, results, section.id),
+        _render_views(params, results, section.id),
         *(_render_figure(name, captions[name]) for name in section.figures),
         _render_decisive_hits(results.decisive_hits) if section.id == "verdicts" else "",
-        *(_render_table(name, results.tables[name]) for name in section.tables),
+        # Most runs ask no judge.
+        *(
+            _render_table(name, results.tables[name])
+            for name in section.tables
+            if results.tables[name].num_rows or name != "judged"
+        ),
         "</section>",
     ]
     return "\n".join(part for part in parts if part)
+
+
+def _render_views(params: Params, results: Results, section: str) -> str:
+    """The views that a section compares, side by side."""
+    if section not in views.SECTION_VIEWS:
+        return ""
+    header, rows = views.view_table(params, results.analyses, section)
+    return _render_body(header, "".join(_render_row("td", row) for row in rows), "views")
 
 
 def _render_sentences(params: Params, results: Results, section: str) -> str:
@@ -221,6 +253,12 @@ def _section_sentences(params: Params, results: Results, section: str, pair: str
         case "choices":
             sentence = narrative.extrapolation_sentence(analysis, *params.models_of(pair))
             return [f"{pair}: {sentence}"] if sentence else []
+        case "format":
+            sentences = narrative.format_sentences(analysis, *params.models_of(pair), params.verify.reading)
+            return [f"{pair}: {sentence}" for sentence in sentences]
+        case "reasoning":
+            sentences = narrative.reasoning_sentences(analysis, *params.models_of(pair))
+            return [f"{pair}: {sentence}" for sentence in sentences]
         case "sharpening":
             sentences = [narrative.sharpening_sentence(analysis), *narrative.named_problem_sentences(analysis)]
             return [f"{pair}: {sentence}" for sentence in sentences]
@@ -251,7 +289,7 @@ def _render_figure(name: str, caption: str) -> str:
 
 def _render_decisive_hits(hits: pa.Table) -> str:
     """The decisive hits without their texts, which each problem's own window shows."""
-    columns = ["pair", "dataset", "problem_id", "sample", "why", "second_check", "answer", "gold"]
+    columns = ["pair", "dataset", "problem_id", "sample", "why", "second_check", "process", "answer", "gold"]
     rows = [
         _render_row("td", [truncate(format_value(value), MAX_CELL_CHARS) for value in row.values()])
         for row in hits.slice(0, MAX_DECISIVE_HITS).select(columns).to_pylist()
@@ -281,9 +319,10 @@ def _render_folded_table(
     return f'{start}<p class="quiet">{escape(note)}</p>{body}</details>'
 
 
-def _render_body(header: Sequence[str], rows: str) -> str:
+def _render_body(header: Sequence[str], rows: str, kind: str = "") -> str:
     head = f"<thead>{_render_row('th', header)}</thead>" if header else ""
-    return f'<div class="wide"><table>{head}<tbody>{rows}</tbody></table></div>'
+    start = f'<table class="{kind}">' if kind else "<table>"
+    return f'<div class="wide">{start}{head}<tbody>{rows}</tbody></table></div>'
 
 
 def _render_row(tag: str, row: Sequence[str], paper: bool = False) -> str:
