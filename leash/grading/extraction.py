@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import re
 
-from leash.grading.mathematics.spelling import strip_special_tokens
 from leash.grading.run_on import cut_run_on
 
 BOX_COMMANDS = ("\\boxed", "\\fbox", "\\framebox")
@@ -44,6 +43,7 @@ SIGN_CONTEXT_CHARS = 60  # what stands before a sign tells whether it is one
 MAX_BOX_GAP_CHARS = 30
 MAX_LISTED_BOXES = 30
 
+_SPECIAL_TOKENS = re.compile(r"(?:\s*(?:</?s>|<\|[a-z_]{1,30}\|>|<eos>|<end_of_turn>|<｜[^<>｜]{1,40}｜>))+\s*$")
 _BRACE = re.compile(r"[{}]")
 _BRACE_OR_ESCAPE = re.compile(r"\\.|[{}]", re.DOTALL)
 _LIST_SEPARATORS = re.compile(r"(?:[\s$,;]|\\[()\[\],; ]|\\q?quad|\\text\{\s*(?:and|or)\s*\}|and|or)*")
@@ -83,6 +83,11 @@ def _strip_tokens_at_end(text: str) -> str:
     """Remove tokens such as </s> at the end. Only the tail is searched."""
     tail = text[-STATED_TAIL_CHARS:].rstrip()
     return text[:-STATED_TAIL_CHARS] + strip_special_tokens(tail) if tail.endswith(">") else text
+
+
+def strip_special_tokens(text: str) -> str:
+    """Remove tokens such as </s> and <|im_end|> at the end of a text."""
+    return _SPECIAL_TOKENS.sub("", text) if text.endswith(">") else text
 
 
 def strip_thinking(text: str) -> str:
@@ -137,9 +142,9 @@ def _find_boxed(text: str) -> str | None:
     if (box := _find_box_before(text, len(text))) is None:
         return None
     begin, _, content = box
-    contents, names = [content], [_BOX_NAME.search(text, max(begin - SIGN_CONTEXT_CHARS, 0), begin)]
+    contents, names = [content], [_find_box_name(text, begin)]
     while len(contents) < MAX_LISTED_BOXES and (earlier := _find_box_before(text, begin, begin - MAX_BOX_CHARS)):
-        name = _BOX_NAME.search(text, max(earlier[0] - SIGN_CONTEXT_CHARS, 0), earlier[0])
+        name = _find_box_name(text, earlier[0])
         # The box after "or x =" continues a list only if the one before has a name too.
         gap = text[earlier[1] : names[0].start() if names[0] and name else begin]
         # A connective is required: white space alone separates two attempts, not two items.
@@ -151,6 +156,12 @@ def _find_boxed(text: str) -> str | None:
     if all(names) and len({name[1] for name in names if name}) > 1:  # x = 4 and y = 9
         return ", ".join(f"{name[0]}{part}" for name, part in zip(names, contents, strict=True) if name)
     return ", ".join(contents) if len(set(contents)) > 1 else content
+
+
+def _find_box_name(text: str, begin: int) -> re.Match[str] | None:
+    """Return the match of the `x =` before a box."""
+    head = max(begin - SIGN_CONTEXT_CHARS, 0)
+    return _BOX_NAME.search(text, head, begin) if text[head:begin].rstrip().endswith("=") else None
 
 
 def _find_box_before(text: str, end: int, floor: int = 0) -> tuple[int, int, str] | None:
@@ -174,7 +185,7 @@ def _find_box_before(text: str, end: int, floor: int = 0) -> tuple[int, int, str
 def _add_sign(text: str, begin: int, end: int, content: str) -> tuple[int, int, str]:
     """Add the sign that stands before a box, unless it is a dash, a bullet or a subtraction."""
     head = text[max(begin - SIGN_CONTEXT_CHARS, 0) : begin]
-    if not (sign := _SIGN.search(head)) or "=" in content:
+    if not head.rstrip().endswith(("-", "−", "±", "\\pm")) or not (sign := _SIGN.search(head)) or "=" in content:
         return begin, end, content
     before = head[: sign.start()]
     paragraph = text[max(text.rfind("\n\n", 0, begin), begin - STATED_TAIL_CHARS, 0) : begin]

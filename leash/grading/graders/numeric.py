@@ -17,11 +17,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from leash.grading.extraction import find_closing_brace
+from leash.grading.extraction import find_closing_brace, strip_special_tokens
 from leash.grading.mathematics.spelling import (
     SUPERSCRIPTS,
     expand_magnitudes,
-    strip_special_tokens,
     unescape_backslashes,
 )
 

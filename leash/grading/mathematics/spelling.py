@@ -14,6 +14,8 @@ import re
 import unicodedata
 from functools import lru_cache
 
+from leash.grading.extraction import strip_special_tokens
+
 SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
 MAGNITUDES = {
     "hundred": "10^{2}",
@@ -45,7 +47,6 @@ _ESCAPED_COMMAND = re.compile(
 )
 _ESCAPED_SIGN = re.compile(r"(?<!\\)\\\\(?=[{}%$!,;()])")
 _SINGLE_BACKSLASH = re.compile(r"(?<!\\)\\(?!\\)")
-_SPECIAL_TOKENS = re.compile(r"(?:\s*(?:</?s>|<\|[a-z_]{1,30}\|>|<eos>|<end_of_turn>|<｜[^<>｜]{1,40}｜>))+\s*$")
 # Each rule has a text without which it cannot match, since a search for a text is faster than one for a pattern. The
 # order matters: thousands separators go before spaces, and degrees inside trigonometric functions before degrees.
 _REWRITE_RULES = [
@@ -161,11 +162,6 @@ def normalize_latex(text: str) -> str:
     if mixed := _MIXED_NUMBER.fullmatch(text):
         return rf"{mixed[1]}\frac{{{mixed[2]}}}{{{mixed[3]}}}"
     return text
-
-
-def strip_special_tokens(text: str) -> str:
-    """Remove tokens such as </s> and <|im_end|> at the end of a text."""
-    return _SPECIAL_TOKENS.sub("", text) if text.endswith(">") else text
 
 
 def unescape_backslashes(text: str) -> str:
