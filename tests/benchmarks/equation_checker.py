@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def read_completions() -> Iterator[Completion]:
-    folder = os.environ.get("LEASH_COMPLETIONS")
+    folder = os.environ.get("LEASH_COMPLETIONS", "")
     if not folder:
         leave("Set LEASH_COMPLETIONS to the folder with the real completions.")
     for file, name in FILES.items():
