@@ -61,6 +61,7 @@ _NO_UNIT_LIST = "and or is are was so then we have if where since that which giv
 _MATH_WORDS = frozenset(_MATH_WORD_LIST.split())
 _NO_UNITS = _MATH_WORDS | frozenset(_NO_UNIT_LIST.split())
 _MATH_WORDS_BEFORE = _MATH_WORDS | {"by", "from", "into", "per", "each"}
+_CONNECTIVES = frozenset(["so", "then", "that", "get", "have", "since", "thus", "hence", "and", "is", "as", "because"])
 _SHORT_UNITS = frozenset(
     ("cm", "mm", "km", "kg", "mg", "ml", "mL", "ft", "mi", "lb", "lbs", "oz", "hr", "hrs", "min", "sec")
 )
@@ -412,7 +413,7 @@ class _LeftReader(_Reader):
             # "3 cats + Tom's 5 cats = 8" goes on, and so may "13 eV (3 + 4)".
             if self.kind(before) == "op" or (following != "num" and self.kind(before) in OPERANDS):
                 raise _UnreadError
-            self.labelled = True
+            self.labelled = words[-1] not in _CONNECTIVES
             return None
         first = at
         while True:
