@@ -127,6 +127,7 @@ def _completions(model: str, dataset: str, names: list[str], hits: Any, text: st
         "finish": pa.array(["stop"] * len(texts)),
         "logprob": pa.nulls(len(texts), pa.float64()),
         "token_ids": pa.nulls(len(texts), pa.list_(pa.int32())),
+        "tail": pa.nulls(len(texts), pa.string()),
     }
     content = pa.table(columns).cast(tables.COMPLETIONS_SCHEMA)
     tables.write(tables.completions_folder(model, dataset) / "a.parquet", content, tables.COMPLETIONS_SCHEMA)

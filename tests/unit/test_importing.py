@@ -37,7 +37,7 @@ def test_an_import_writes_problems_completions_and_their_origin() -> None:
     assert (first["dataset"], first["problem_id"], first["gold"], first["grader"]) == ("d", "d-00000", ["1024"], "math")
     assert json.loads(first["meta"]) == {"question": OWN["question"], "imported": True}
     row, other = completions()[:2]
-    assert row == {"problem_id": "d-00000", "sample": 0, "text": OWN["text"], **stated, "token_ids": None}
+    assert row == {"problem_id": "d-00000", "sample": 0, "text": OWN["text"], **stated, "token_ids": None, "tail": None}
     assert (other["tokens"], other["finish"], other["logprob"]) == (None, "unknown", None)
     manifest = json.loads((tables.completions_folder("m", "d") / "manifest.json").read_text())
     assert manifest["fingerprint"] == {"engine": "import", "model": "lab/m", "temperature": "0.6"}
