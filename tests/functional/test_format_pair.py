@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from leash.grading.extraction import extract
+from leash.report.narrative.controls import format_sentences
 from leash.statistics import seeds
 from tests.conftest import small, write_params
 from tests.functional.conftest import shell
@@ -117,3 +118,23 @@ def test_the_pair_differs_in_the_box_alone() -> None:
 
 def test_strict_reading_shows_an_expansion(format_pair: Path) -> None:
     assert count_categories(format_pair) == {"P": EASY, "E": HARD, "S": 0, "O": UNSOLVED}
+
+
+def test_lenient_reading_shows_none_and_the_sentence_says_so(format_pair: Path) -> None:
+    analysis = json.loads((format_pair / "data" / "analysis" / f"{RLVR}.json").read_text())["all"]
+    controls = analysis["controls"]
+    assert controls["strict"]["categories"] == {"P": EASY, "E": HARD, "S": 0, "O": UNSOLVED}
+    assert controls["lenient"]["categories"] == {"P": EASY + HARD, "E": 0, "S": 0, "O": UNSOLVED}
+    assert (controls["strict"]["decision"], controls["lenient"]["decision"]) == ("more", "undecided")
+    sentences = format_sentences(analysis, BASE, RLVR, "strict")
+    assert f"all {HARD} expansions are format alone: base had the right answer in another form" in sentences[0]
+    assert any("By strict reading rlvr" in sentence and "by lenient reading" in sentence for sentence in sentences)
+
+
+def test_a_run_by_lenient_reading_shows_the_same_from_the_other_side(format_pair: Path) -> None:
+    write_params(format_pair, format_pair_params(verify={"reading": "lenient"}))
+    shell("dvc", "repro", "categorize", cwd=format_pair)
+    assert count_categories(format_pair) == {"P": EASY + HARD, "E": 0, "S": 0, "O": UNSOLVED}
+    analysis = json.loads((format_pair / "data" / "analysis" / f"{RLVR}.json").read_text())["all"]
+    assert analysis["controls"]["strict"]["categories"] == {"P": EASY, "E": HARD, "S": 0, "O": UNSOLVED}
+    assert f"all {HARD} expansions are format alone" in format_sentences(analysis, BASE, RLVR, "lenient")[0]
