@@ -5,7 +5,7 @@ how often it is right: its sensitivity (share of good traces that it calls sound
 traces that it calls unsound). Two estimates follow:
 
     corrected_share     the share of sound hits of one model (Rogan-Gladen), without a model of the problems
-    draw_soundness      for each text of a pair whether it is sound, drawn from the posterior; P/E/S/O follow
+    draw_soundness      whether each text of a pair is sound, drawn from a posterior; P/E/S/O and CoT-pass@k follow
 
 The unit of judgement is a text, not a hit: a judge that reads the same text again says the same again, so identical
 texts count as one judgement, whichever model wrote them. What is not covered: errors of other kinds than the planted
@@ -14,10 +14,10 @@ ones, which the judge may see more or less often.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 from scipy.special import expit, gammaln
 
 from leash.statistics.array_types import BoolArray, FloatArray, IntArray
@@ -26,15 +26,18 @@ from leash.statistics.intervals import clopper_pearson
 # The logit of the share of sound texts of a problem, per model. The ends are "never" and "always": shares are often so.
 SHARE_LOGITS = np.array([-np.inf, -4.5, -3.0, -1.5, 0.0, 1.5, 3.0, 4.5, np.inf])
 END_MASS = 0.2  # a priori, of each end; the other points share the rest equally
-SAME_MASS = 0.5  # a priori, that both models have the same share; otherwise the shares are independent
+# A priori, that both models have the same share on a problem; otherwise the shares are independent. Few judged hits
+# leave this open, and E and S depend on it: an interval is the union of those under each of these.
+SAME_MASSES = (0.5, 0.99)
 PRIOR_PROBLEMS = 2.0  # the weight of these guesses against the problems of the data set
 # How much more often a text is sound if it is frequent, or written by both models: a shift of the logit for each kind.
 SHIFTS = np.linspace(-7.5, 7.5, 21)
 SHIFT_SD = 2.5
 FREQUENT = np.array([2, 4, 16, 64])  # hits from which a text is in the next kind
 WRITERS = 3  # base alone, the other model alone, both
-WARM_UP = 40  # turns of the sampler after each new draw of the judge's sensitivity and specificity
-KEPT = 15  # draws after them
+JUDGES = 60  # draws of the judge's sensitivity and specificity
+WARM_UP = 30  # turns of the sampler after each of them, before draws of texts are kept
+KEPT = 10
 SMALLEST_EDGE = 0.01  # of sensitivity + specificity - 1 in a draw: below, the judge says nothing
 
 
@@ -47,9 +50,11 @@ class Calibration:
     planted: int
     planted_unsound: int
 
-    def interval(self, kind: str, confidence: float) -> dict[str, float]:
-        """The sensitivity or the specificity with its exact interval."""
+    def interval(self, kind: str, confidence: float) -> dict[str, float] | None:
+        """The sensitivity or the specificity with its exact interval; None without a trace."""
         n, c = (self.good, self.good_sound) if kind == "sensitivity" else (self.planted, self.planted_unsound)
+        if not n:
+            return None
         low, high = clopper_pearson(np.array([n]), np.array([c]), confidence)
         return {"value": c / n, "low": float(low[0]), "high": float(high[0])}
 
@@ -62,10 +67,10 @@ class Calibration:
     def refusal(self, confidence: float) -> str | None:
         """Why this judge cannot be corrected for; None if it can. Youden's J = sensitivity + specificity - 1 is 0 for
         a judge that does not look at the text. The bound is the sum of the exact one-sided ones, so it is cautious."""
-        if not self.good or not self.planted:
-            return "no calibration trace"
-        ends = [self.interval(kind, confidence)["low"] for kind in ("sensitivity", "specificity")]
-        return None if sum(ends) > 1 else "no better than chance"
+        ends = [self.interval(kind, confidence) for kind in ("sensitivity", "specificity")]
+        if any(end is None for end in ends):
+            return "there is no calibration trace"
+        return None if sum(end["low"] for end in ends if end) > 1 else "the judge is not shown to be better than chance"
 
 
 @dataclass(frozen=True)
@@ -110,7 +115,7 @@ def corrected_share(
         return None
     weight = (total / judged)[hits.problem]
     rate = float(weight @ hits.sound) / total.sum()
-    se, sp = (calibration.interval(kind, confidence)["value"] for kind in ("sensitivity", "specificity"))
+    se, sp = calibration.good_sound / calibration.good, calibration.planted_unsound / calibration.planted
     value = float(correct_rate(np.array(rate), np.array(se), np.array(sp)))
     # The choice of hits: without replacement. One judged hit shows no spread: there the pooled spread stands in.
     sound = np.bincount(hits.problem, weights=hits.sound, minlength=len(total))
@@ -130,17 +135,34 @@ def corrected_share(
     return {"value": value, "low": min(float(low), value), "high": max(float(high), value)}
 
 
+@dataclass(frozen=True)
+class JudgeRates:
+    """Sensitivity and specificity: a row per draw, with columns for texts of the base, the other model, and both."""
+
+    sensitivity: FloatArray
+    specificity: FloatArray
+
+
+def draw_rates(calibrations: Sequence[Calibration], draws: int, random: np.random.Generator) -> JudgeRates:
+    """What the judge's rates may be, given the calibration of both models. A text of both has the mean of the two."""
+    drawn = [each.draw(draws, random) for each in calibrations]
+    rates = [np.stack([drawn[0][i], drawn[1][i], (drawn[0][i] + drawn[1][i]) / 2], axis=1) for i in (0, 1)]
+    # A draw in which the judge is no better than chance would turn its words round.
+    missing = np.maximum(SMALLEST_EDGE - (rates[0] + rates[1] - 1), 0) / 2
+    return JudgeRates(*(np.clip(rate + missing, 1e-9, 1 - 1e-9) for rate in rates))
+
+
 def text_kinds(hits: IntArray) -> IntArray:
     """The kind of each text: who wrote it (base, the other model, both), and how often."""
     writer = np.where((hits > 0).all(axis=1), 2, np.where(hits[:, 0] > 0, 0, 1))
     return np.asarray(writer * (len(FREQUENT) + 1) + np.searchsorted(FREQUENT, hits.sum(axis=1), side="right"))
 
 
-def grid_prior(same: float, ends: float) -> FloatArray:
+def grid_prior(same_mass: float) -> FloatArray:
     """The prior mass of each pair of shares, base by other model, as one row."""
-    margin = np.full(len(SHARE_LOGITS), (1 - 2 * ends) / (len(SHARE_LOGITS) - 2))
-    margin[[0, -1]] = ends
-    return np.asarray((same * np.diag(margin) + (1 - same) * np.outer(margin, margin)).ravel())
+    margin = np.full(len(SHARE_LOGITS), (1 - 2 * END_MASS) / (len(SHARE_LOGITS) - 2))
+    margin[[0, -1]] = END_MASS
+    return np.asarray((same_mass * np.diag(margin) + (1 - same_mass) * np.outer(margin, margin)).ravel())
 
 
 def sound_chances() -> FloatArray:
@@ -153,26 +175,19 @@ def sound_chances() -> FloatArray:
     return np.asarray(expit(np.stack([base, other, both])[:, :, None] + SHIFTS))
 
 
-def draw_soundness(
-    texts: JudgedTexts,
-    calibrations: tuple[Calibration, Calibration],
-    draws: int,
-    random: np.random.Generator,
-    same: float = SAME_MASS,
-    ends: float = END_MASS,
-) -> BoolArray:
+def draw_soundness(texts: JudgedTexts, rates: JudgeRates, same_mass: float, random: np.random.Generator) -> BoolArray:
     """Whether each text is sound, once per draw: a row per draw, from the posterior given the judge's words.
 
     Each problem has a share of sound texts for each model, on a grid with the ends 0 and 1; the mass of each point of
     the grid is learnt from all problems (a Dirichlet prior), so it has its own uncertainty. Frequent texts and those of
-    both models may be sound more or less often, which is learnt, too. Texts that were not asked are drawn from the
-    share of their problem. Sensitivity and specificity are drawn from the calibration alone: the hits do not change
-    them. A text of both models was judged with the mean of the two.
+    both models may be sound more or less often, which is learnt, too. Texts that were not asked about are drawn from
+    the share of their problem. Sensitivity and specificity come from the calibration alone, and each draw of them gets
+    its own turns of the sampler: the hits do not change them, since the prior of the shares could be wrong.
 
     A Gibbs sampler: (1) the problems' shares given the mass of the grid, (2) texts given shares, (3) the shifts of the
     kinds of text given texts, (4) the mass of the grid given shares. Texts are summed out of (1), so it mixes fast.
     """
-    kinds, prior = text_kinds(texts.hits), PRIOR_PROBLEMS * grid_prior(same, ends)
+    kinds, prior = text_kinds(texts.hits), PRIOR_PROBLEMS * grid_prior(same_mass)
     per_writer = len(FREQUENT) + 1
     number, points = WRITERS * per_writer, len(prior)
     writer = np.repeat(np.arange(WRITERS), per_writer)  # of a kind
@@ -187,13 +202,12 @@ def draw_soundness(
     shift_prior = -0.5 * (SHIFTS / SHIFT_SD) ** 2
     shift = np.full(number, len(SHIFTS) // 2)
     mass = prior / prior.sum()
-    judges = -(-draws // KEPT)
-    sensitivity, specificity = _draw_edges(calibrations, judges, random)
+    judges = len(rates.sensitivity)
     result = np.zeros((judges * KEPT, len(kinds)), dtype=bool)
     yes, unknown = texts.judged == 1, texts.judged < 0
     for turn in range(judges * (WARM_UP + KEPT)):
         judge, step = divmod(turn, WARM_UP + KEPT)
-        se, sp = sensitivity[judge][writer], specificity[judge][writer]
+        se, sp = rates.sensitivity[judge][writer], rates.specificity[judge][writer]
         chance = np.take_along_axis(chances, shift[:, None, None], axis=2)[:, :, 0]  # by kind and pair of shares
         called = chance * se[:, None] + (1 - chance) * (1 - sp)[:, None]
         share = _draw_rows(said[1] @ np.log(called) + said[0] @ np.log(1 - called) + np.log(mass), random)
@@ -210,20 +224,7 @@ def draw_soundness(
         weights = (counts[1] @ log_chance + counts[0] @ log_not)[:, 0]
         shift = _draw_rows(weights + shift_prior, random)
         mass = np.maximum(random.dirichlet(prior + np.bincount(share, minlength=points)), 1e-300)
-    return result[:draws]
-
-
-def _draw_edges(
-    calibrations: tuple[Calibration, Calibration], draws: int, random: np.random.Generator
-) -> tuple[FloatArray, FloatArray]:
-    """Sensitivity and specificity for each draw and writer (base, the other model, both)."""
-    both = [each.draw(draws, random) for each in calibrations]
-    if calibrations[0] == calibrations[1]:
-        both[1] = both[0]
-    pairs = [np.stack([both[0][i], both[1][i], (both[0][i] + both[1][i]) / 2], axis=1) for i in (0, 1)]
-    # A draw in which the judge is no better than chance would turn its words round.
-    missing = np.maximum(SMALLEST_EDGE - (pairs[0] + pairs[1] - 1), 0) / 2
-    return np.clip(pairs[0] + missing, 1e-9, 1 - 1e-9), np.clip(pairs[1] + missing, 1e-9, 1 - 1e-9)
+    return result
 
 
 def _draw_rows(log_weights: FloatArray, random: np.random.Generator) -> IntArray:
@@ -243,8 +244,9 @@ def sound_hits(texts: JudgedTexts, soundness: BoolArray) -> IntArray:
 
 
 def count_letters(sound: IntArray, needed: IntArray) -> dict[str, IntArray]:
-    """The number of problems in P, E, S and O in each draw; `needed`: the sound hits that support takes."""
-    base, other = (sound[:, :, role] >= needed for role in (0, 1))
+    """The number of problems in P, E, S and O in each draw; `needed`: the sound hits that support takes, by problem and
+    model."""
+    base, other = (sound[:, :, role] >= needed[:, role] for role in (0, 1))
     return {
         "P": (base & other).sum(axis=1),
         "E": (~base & other).sum(axis=1),
@@ -253,12 +255,13 @@ def count_letters(sound: IntArray, needed: IntArray) -> dict[str, IntArray]:
     }
 
 
-def summarize_draws(draws: FloatArray | IntArray, confidence: float) -> dict[str, float]:
-    """The mean of draws and the interval of their quantiles. Of counts, the ends are counts, too."""
-    whole = np.issubdtype(draws.dtype, np.integer)
+def summarize_draws(draws: Sequence[FloatArray | IntArray], confidence: float) -> dict[str, float]:
+    """The mean of the draws under each prior, and the union of their intervals. Ends of counts are counts."""
+    whole = np.issubdtype(draws[0].dtype, np.integer)
     ends = [(1 - confidence) / 2, (1 + confidence) / 2]
-    low, high = np.quantile(draws, ends, method="inverted_cdf" if whole else "linear")
-    return {"value": float(draws.mean()), "low": float(low), "high": float(high)}
+    bounds = [np.quantile(each, ends, method="inverted_cdf" if whole else "linear") for each in draws]
+    low, high = min(float(low) for low, _ in bounds), max(float(high) for _, high in bounds)
+    return {"value": float(np.mean([each.mean() for each in draws])), "low": low, "high": high}
 
 
 def sound_pass_at_k(sound: IntArray, n: IntArray, k: int) -> FloatArray:
@@ -267,5 +270,3 @@ def sound_pass_at_k(sound: IntArray, n: IntArray, k: int) -> FloatArray:
     with np.errstate(invalid="ignore"):
         log_miss = gammaln(rest + 1) + gammaln(n - k + 1) - gammaln(rest - k + 1) - gammaln(n + 1)
     return np.asarray(np.where(rest < k, 1.0, -np.expm1(log_miss)).mean(axis=1))
-
-

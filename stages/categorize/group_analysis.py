@@ -30,6 +30,7 @@ from leash.statistics.categories import categorize_problems
 from leash.statistics.counts import ROLES, Counts
 from leash.statistics.decision import correct_for_several
 from leash.statistics.problem_group import budget_grid
+from stages.categorize import judged
 
 SQL_DIR = Path(__file__).parent
 # maj@k of each problem at the powers of two up to k and at k itself, by (model, data set, k) and problem.
@@ -43,6 +44,8 @@ def write_analyses(params: Params, support: pa.Table, majorities: MajorityCurves
     for pair in params.run.pairs:
         rows = support.filter(pc.equal(support["pair"], pair))
         analyses[pair] = analyze_groups(rows, settings_of(params), params.models_of(pair), majorities)
+        for name, of_judge in judged.analyze_judged(params, pair, rows).items():
+            analyses[pair][name]["judged"] = to_jsonable(of_judge)
     correct_families(params, analyses)
     for pair, groups in analyses.items():
         # A line per group: indented, it would take a second for the bands of a dozen data sets.
