@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit, gammaln
@@ -25,10 +26,21 @@ from leash.statistics.intervals import clopper_pearson
 
 # The logit of the share of sound texts of a problem, per model. The ends are "never" and "always": shares are often so.
 SHARE_LOGITS = np.array([-np.inf, -4.5, -3.0, -1.5, 0.0, 1.5, 3.0, 4.5, np.inf])
-END_MASS = 0.2  # a priori, of each end; the other points share the rest equally
-# A priori, that both models have the same share on a problem; otherwise the shares are independent. Few judged hits
-# leave this open, and E and S depend on it: an interval is the union of those under each of these.
-SAME_MASSES = (0.5, 0.99)
+
+
+class SharePrior(NamedTuple):
+    """What is thought of the shares before any vote: `same`, the mass of "both models have the same share on a problem"
+    (otherwise the shares are independent), `end`, that of each end, and `spread`, how far the logits of other shares
+    are from 0."""
+
+    same: float
+    end: float
+    spread: float
+
+
+# Few judged hits leave open which of these is right, and E and S depend on it. An interval is the union of those under
+# each: models that have little or much in common, and shares that are anything or mostly 0, 1 or in the middle.
+SHARE_PRIORS = (SharePrior(0.5, 0.2, 9.0), SharePrior(0.99, 0.2, 9.0), SharePrior(0.99, 0.4, 2.0))
 PRIOR_PROBLEMS = 2.0  # the weight of these guesses against the problems of the data set
 # How much more often a text is sound if it is frequent, or written by both models: a shift of the logit for each kind.
 SHIFTS = np.linspace(-7.5, 7.5, 21)
@@ -158,11 +170,13 @@ def text_kinds(hits: IntArray) -> IntArray:
     return np.asarray(writer * (len(FREQUENT) + 1) + np.searchsorted(FREQUENT, hits.sum(axis=1), side="right"))
 
 
-def grid_prior(same_mass: float) -> FloatArray:
-    """The prior mass of each pair of shares, base by other model, as one row."""
-    margin = np.full(len(SHARE_LOGITS), (1 - 2 * END_MASS) / (len(SHARE_LOGITS) - 2))
-    margin[[0, -1]] = END_MASS
-    return np.asarray((same_mass * np.diag(margin) + (1 - same_mass) * np.outer(margin, margin)).ravel())
+def grid_prior(prior: SharePrior) -> FloatArray:
+    """The mass of each pair of shares, base by other model, as one row."""
+    margin = np.zeros(len(SHARE_LOGITS))
+    margin[1:-1] = np.exp(-0.5 * (SHARE_LOGITS[1:-1] / prior.spread) ** 2)
+    margin *= (1 - 2 * prior.end) / margin.sum()
+    margin[[0, -1]] = prior.end
+    return np.asarray((prior.same * np.diag(margin) + (1 - prior.same) * np.outer(margin, margin)).ravel())
 
 
 def sound_chances() -> FloatArray:
@@ -175,7 +189,9 @@ def sound_chances() -> FloatArray:
     return np.asarray(expit(np.stack([base, other, both])[:, :, None] + SHIFTS))
 
 
-def draw_soundness(texts: JudgedTexts, rates: JudgeRates, same_mass: float, random: np.random.Generator) -> BoolArray:
+def draw_soundness(
+    texts: JudgedTexts, rates: JudgeRates, share_prior: SharePrior, random: np.random.Generator
+) -> BoolArray:
     """Whether each text is sound, once per draw: a row per draw, from the posterior given the judge's words.
 
     Each problem has a share of sound texts for each model, on a grid with the ends 0 and 1; the mass of each point of
@@ -187,7 +203,7 @@ def draw_soundness(texts: JudgedTexts, rates: JudgeRates, same_mass: float, rand
     A Gibbs sampler: (1) the problems' shares given the mass of the grid, (2) texts given shares, (3) the shifts of the
     kinds of text given texts, (4) the mass of the grid given shares. Texts are summed out of (1), so it mixes fast.
     """
-    kinds, prior = text_kinds(texts.hits), PRIOR_PROBLEMS * grid_prior(same_mass)
+    kinds, prior = text_kinds(texts.hits), PRIOR_PROBLEMS * grid_prior(share_prior)
     per_writer = len(FREQUENT) + 1
     number, points = WRITERS * per_writer, len(prior)
     writer = np.repeat(np.arange(WRITERS), per_writer)  # of a kind

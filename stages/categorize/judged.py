@@ -95,9 +95,9 @@ def draw_posterior(
         names = support.filter(pc.equal(support["dataset"], dataset))["problem_id"].to_pylist()
         texts = build_texts(both, names)
         posterior[dataset] = []
-        for i, same_mass in enumerate(judged.SAME_MASSES):
+        for i, prior in enumerate(judged.SHARE_PRIORS):
             stream = seeds.stream("judged", params.categorize.seed, pair, dataset, i)
-            posterior[dataset].append(judged.sound_hits(texts, judged.draw_soundness(texts, rates, same_mass, stream)))
+            posterior[dataset].append(judged.sound_hits(texts, judged.draw_soundness(texts, rates, prior, stream)))
     return posterior
 
 
@@ -167,7 +167,7 @@ def summarize_letters(
     """P/E/S/O and CoT-pass@k of a group, from draws of the sound hits of its problems."""
     datasets = support["dataset"].to_numpy(zero_copy_only=False)
     draws = []
-    for i in range(len(judged.SAME_MASSES)):
+    for i in range(len(judged.SHARE_PRIORS)):
         parts = [posterior[name][i][:, mask[datasets == name]] for name in dict.fromkeys(datasets[mask])]
         draws.append(np.concatenate(parts, axis=1))
     # In the order of the parts: by data set.

@@ -99,7 +99,7 @@ def try_once(data: list[Texts], judge: argparse.Namespace, trial: int) -> dict[s
     if any(each.refusal(0.95) for each in calibrations):
         return {}
     rates = judged.draw_rates(calibrations, judged.JUDGES, random)
-    letters: list[dict[str, Any]] = [dict.fromkeys("PESO", 0) for _ in judged.SAME_MASSES]
+    letters: list[dict[str, Any]] = [dict.fromkeys("PESO", 0) for _ in judged.SHARE_PRIORS]
     true = dict.fromkeys("PESO", 0)
     parts: list[list[ChosenHits]] = [[], []]
     for problem, hits, truth, problems in data:
@@ -119,8 +119,8 @@ def try_once(data: list[Texts], judge: argparse.Namespace, trial: int) -> dict[s
         needed = np.ones((problems, 2), dtype=np.int64)
         for name, count in judged.count_letters(judged.sound_hits(texts, truth[None]), needed).items():
             true[name] += int(count[0])
-        for i, same_mass in enumerate(judged.SAME_MASSES):
-            soundness = judged.draw_soundness(texts, rates, same_mass, random)
+        for i, prior in enumerate(judged.SHARE_PRIORS):
+            soundness = judged.draw_soundness(texts, rates, prior, random)
             for name, count in judged.count_letters(judged.sound_hits(texts, soundness), needed).items():
                 letters[i][name] = letters[i][name] + count
     covered = {}

@@ -10,6 +10,7 @@ import pytest
 from leash.statistics import judged, seeds
 from leash.statistics.judged import Calibration, ChosenHits, JudgedTexts, JudgeRates
 
+PRIOR = judged.SHARE_PRIORS[0]
 PERFECT = Calibration(100_000, 100_000, 100_000, 100_000)
 
 
@@ -89,8 +90,8 @@ def test_draws_agree_with_brute_force(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judged, "SHIFTS", np.array([0.0]))
     se, sp, words = 0.8, 0.9, [1, 1, 0, -1]
     texts = JudgedTexts(np.zeros(4, dtype=np.int64), np.array([[1, 0]] * 4), np.array(words), 1)
-    soundness = judged.draw_soundness(texts, constant_rates(se, sp, 800), 0.5, seeds.stream("t"))
-    margin = judged.grid_prior(0.5).reshape(len(judged.SHARE_LOGITS), -1).sum(axis=1)
+    soundness = judged.draw_soundness(texts, constant_rates(se, sp, 800), PRIOR, seeds.stream("t"))
+    margin = judged.grid_prior(PRIOR).reshape(len(judged.SHARE_LOGITS), -1).sum(axis=1)
     shares = 1 / (1 + np.exp(-judged.SHARE_LOGITS))
     weight = {}
     for truth in itertools.product([0, 1], repeat=4):
@@ -114,7 +115,7 @@ def test_a_perfect_judge_of_every_text_leaves_no_doubt() -> None:
     hits[hits.sum(axis=1) == 0] = 1
     texts = JudgedTexts(problem, hits, truth.astype(np.int64), 10)
     rates = constant_rates(1 - 1e-9, 1 - 1e-9, 3)
-    soundness = judged.draw_soundness(texts, rates, 0.5, random)
+    soundness = judged.draw_soundness(texts, rates, PRIOR, random)
     assert np.all(soundness == truth)
     sound = judged.sound_hits(texts, soundness)
     expected = np.array([(hits * truth[:, None])[problem == i].sum(axis=0) for i in range(10)])
@@ -139,7 +140,7 @@ def test_sound_pass_at_k_is_the_share_of_subsets_with_a_sound_hit() -> None:
 
 
 def test_made_up_problems_are_covered() -> None:
-    """Shares at the ends and between, a judge at 0.8 and 0.9: intervals of P and O cover in most of a few trials."""
+    """Shares at the ends and between, a judge at 0.8 and 0.9: intervals of the letters cover in most of a few trials."""
     covered = []
     for trial in range(6):
         random = seeds.stream("covered", trial)
@@ -154,8 +155,9 @@ def test_made_up_problems_are_covered() -> None:
         rates = judged.draw_rates(calibrations, 12, random)
         texts, needed = JudgedTexts(problem, hits, said.astype(np.int64), 40), np.ones((40, 2), dtype=np.int64)
         true = judged.count_letters(judged.sound_hits(texts, truth[None]), needed)
-        drawn = judged.count_letters(judged.sound_hits(texts, judged.draw_soundness(texts, rates, 0.5, random)), needed)
-        for letter in "PO":
-            found = judged.summarize_draws([drawn[letter]], 0.95)
+        soundness = [judged.draw_soundness(texts, rates, prior, random) for prior in judged.SHARE_PRIORS]
+        drawn = [judged.count_letters(judged.sound_hits(texts, each), needed) for each in soundness]
+        for letter in "PESO":
+            found = judged.summarize_draws([each[letter] for each in drawn], 0.95)
             covered.append(found["low"] <= true[letter][0] <= found["high"])
-    assert sum(covered) >= 10
+    assert sum(covered) >= 21  # of 24

@@ -161,7 +161,7 @@ def test_the_budget_pays_for_calibration_then_for_decisive_hits(
     needed = float(re.findall(r"\$([\d.]+), so nothing", sentences[0])[0])
     sentences = stage.run(write_run(server.url, price_in=1000.0, price_out=0.0, budget=needed * 1.3))
     assert "texts are not asked about" in sentences[0]
-    assert f"about ${0:.0f}"[:-1] in capsys.readouterr().err
+    assert "about $" in capsys.readouterr().err
     # Calibration has the good traces; the base's only hits come before the others of the second model.
     assert len(read_calibration("tuned")) == 12
     asked = {model: sum(row["chosen"] for row in read_hits(model)) for model in MODELS}
