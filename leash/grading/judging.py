@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 from leash.engines.openai_engine import OpenAIEngine
 from leash.engines.protocol import Completion, Decoding, Request
 from leash.errors import LeashError
-from leash.grading.graders.types import replace_surrogates
 from leash.params.groups import OpenAI
 from leash.progress import Progress
 from leash.prompts import Prompt
@@ -129,7 +128,7 @@ def fill_prompt(template: str, texts: Mapping[str, str]) -> str:
     """The template with its fields filled in as JSON strings and in a single pass: no text can end its own quotes, or
     contain a field that is filled in later."""
     field = re.compile(r"\{(" + "|".join(texts) + r")\}")
-    return field.sub(lambda found: json.dumps(replace_surrogates(texts[found[1]]), ensure_ascii=False), template)
+    return field.sub(lambda found: json.dumps(texts[found[1]], ensure_ascii=False), template)
 
 
 def query_judge(

@@ -105,7 +105,8 @@ def try_once(data: list[Texts], judge: argparse.Namespace, trial: int) -> dict[s
     for problem, hits, truth, problems in data:
         said, asked = vote(random, truth, judge), np.zeros(len(truth), dtype=bool)
         for role in (0, 1):
-            chosen, total = [], []
+            chosen: list[tuple[int, int]] = []
+            total: list[int] = []
             for i in range(problems):
                 mine = np.flatnonzero((problem == i) & (hits[:, role] > 0))
                 pool = np.repeat(mine, hits[mine, role])
@@ -176,7 +177,6 @@ def run_served(params: Params, judge: argparse.Namespace, pair: str) -> None:
     """One run of the stage through HTTP, in a folder of its own with links to the data."""
     from judge_server import CoinJudge
 
-    from leash.database import open_database  # noqa: F401  the stage needs its tables
     from stages.categorize import judged as categorize_judged
     from stages.reasoning import stage
 

@@ -140,7 +140,7 @@ def test_sound_pass_at_k_is_the_share_of_subsets_with_a_sound_hit() -> None:
 
 
 def test_made_up_problems_are_covered() -> None:
-    """Shares at the ends and between, a judge at 0.8 and 0.9: intervals of the letters cover in most of a few trials."""
+    """Shares at the ends and between, a judge at 0.8 and 0.9: most intervals of the letters cover."""
     covered = []
     for trial in range(6):
         random = seeds.stream("covered", trial)

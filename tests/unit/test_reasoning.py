@@ -63,7 +63,8 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[JudgeSer
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
-    with JudgeServer() as judge_server:
+    judge_server = JudgeServer()
+    with judge_server:
         yield judge_server
 
 
@@ -165,7 +166,7 @@ def test_the_budget_pays_for_calibration_then_for_decisive_hits(
     # Calibration has the good traces; the base's only hits come before the others of the second model.
     assert len(read_calibration("tuned")) == 12
     asked = {model: sum(row["chosen"] for row in read_hits(model)) for model in MODELS}
-    assert 0 < asked["mine"]
+    assert asked["mine"] > 0
     assert asked["mine"] + asked["tuned"] < 24
 
 
@@ -178,7 +179,7 @@ def test_at_most_so_many_hits_are_chosen_at_random(server: JudgeServer) -> None:
 
 
 def test_a_reply_without_a_word_is_asked_again_once(server: JudgeServer) -> None:
-    server.reply = lambda body: "I cannot say."  # type: ignore[method-assign]
+    server.reply = lambda body: "I cannot say."
     stage.run(write_run(server.url))
     texts = [read_fields(body) for body in server.bodies]
     assert len(texts) == 2 * len(set(texts))
