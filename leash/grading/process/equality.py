@@ -17,13 +17,17 @@ from fractions import Fraction
 
 from leash.grading.mathematics.expression import Node, UnreadableError, parse_expression
 from leash.grading.mathematics.values import Number, decimal_and_ulp, evaluate, number_to_mpmath
-from leash.grading.process.equation_reader import Link, Side, Token
+from leash.grading.process.equation_reader import Link, Side
+from leash.grading.process.equation_tokens import Token
 
 MAX_DECIMALS = 12  # in one side; each is shifted to see how much its rounding matters
-LOOSE_APPROXIMATION = 0.1  # relative; ≈ may be a rough estimate
+LOOSE_APPROXIMATION = Fraction(1, 10)  # relative; ≈ may be a rough estimate
 RELATIVE_PRECISION = Fraction(1, 10**12)
-# Factors between units of one kind: seconds and hours, inches and feet, days and weeks, ounces and pounds.
-UNIT_FACTORS = frozenset([2, 3, 4, 7, 8, 12, 16, 24, 30, 36, 52, 60, 100, 360, 365, 1440, 3600, 5280, 86400])
+# Factors between units of one kind: inches and feet, hours and days, days and weeks, seconds and hours. The second set
+# is for equations with different units on both sides.
+COMMON_UNIT_FACTORS = frozenset([12, 24, 52, 60, 365, 3600])
+MAX_POWER_OF_TEN, UNIT_ROUNDING = 10**30, Fraction(1, 100)
+UNIT_FACTORS = COMMON_UNIT_FACTORS | {2, 3, 4, 7, 8, 16, 30, 36, 360, 1440, 5280, 86400}
 
 
 def holds(link: Link) -> bool | None:
@@ -88,11 +92,12 @@ def _compare(left: Node, right: Node, approximate: bool) -> bool | None:
     try:
         a, b = evaluate(left, {}), evaluate(right, {})
         difference = abs(a - b) if isinstance(a, Fraction) and isinstance(b, Fraction) else _real_difference(a, b)
-        size = max(abs(_to_fraction(a)), abs(_to_fraction(b)))
+        size = _largest(a, b)
         if difference <= size * RELATIVE_PRECISION:
             return True
         # 0.66 for 2/3 is cut, not rounded: anything below one unit in the last place is fine.
-        shown = max((literal[1] for node in (left, right) if (literal := decimal_and_ulp(node))), default=Fraction(0))
+        literals = [literal for node in (left, right) if (literal := decimal_and_ulp(node))]
+        shown = max([ulp for _, ulp in literals], default=Fraction(0))
         if difference < shown:
             return True
         # 66.67 * 3 = 200 is true of the number that 66.67 was rounded from.
@@ -100,13 +105,18 @@ def _compare(left: Node, right: Node, approximate: bool) -> bool | None:
             return None
     except (UnreadableError, KeyError):
         return None
-    if approximate and difference <= max(1, size * Fraction(LOOSE_APPROXIMATION)):
-        return True if difference <= size / 100 else None
     # 100/3 = 33 and 7/2 = 3: rounded or without the remainder.
-    whole = [node.op == "num" and node.ulp is None for node in map(_without_sign, (left, right))]
-    if any(whole) and difference < 1 and not (_is_whole(a) and _is_whole(b)):
+    whole = any(node.op == "num" and node.ulp is None for node in map(_without_sign, (left, right)))
+    if whole and difference < 1 and not (_is_whole(a) and _is_whole(b)):
+        return True if approximate else None
+    if approximate and difference <= size * LOOSE_APPROXIMATION:
         return None
     return False
+
+
+def _largest(a: Number, b: Number) -> Fraction:
+    left, right = abs(_to_fraction(a)), abs(_to_fraction(b))
+    return left if left > right else right
 
 
 def _real_difference(a: Number, b: Number) -> Fraction:
@@ -119,9 +129,8 @@ def _real_difference(a: Number, b: Number) -> Fraction:
 def _to_fraction(number: Number) -> Fraction:
     if isinstance(number, Fraction):
         return number
-    real = getattr(number, "real", number)
     try:
-        return Fraction(float(real))
+        return Fraction(float(number.real))
     except (OverflowError, ValueError):
         raise UnreadableError("the number is too large") from None
 
@@ -167,9 +176,15 @@ def _shift_decimal(node: Node, index: int) -> tuple[Node, int]:
 def _is_doubtful(link: Link) -> bool:
     """Whether a false equation may be true in another sense than the one that was read."""
     left, right = link.left, link.right
-    if left.doubtful or right.doubtful or (left.units and right.units and left.units != right.units):
+    if left.doubtful or right.doubtful or any([t.kind for t in side.tokens] == ["pi"] for side in (left, right)):
+        return True  # a lone π is a name as often as a number
+    if left.labelled and is_literal(left):
         return True
-    tokens = (*left.tokens, *right.tokens)
+    converts = left.units and right.units and left.units != right.units
+    # 5 km = 3.1 miles, 3 feet + 5 inches = 41 inches
+    mixed_sum = any(len(side.units) > 1 and _has_sum(side) for side in (left, right))
+    if converts and (mixed_sum or len(left.units) == len(right.units) == 1):
+        return True
     if _is_ambiguous_product(left.tokens) or _is_ambiguous_product(right.tokens):
         return True
     try:
@@ -178,22 +193,65 @@ def _is_doubtful(link: Link) -> bool:
         first = _leading_value(right)
         if first is not None and abs(first[0] - a) <= first[1]:
             return True
+        # 12 * 11 / 2 * 1 = 66: a product below the line, written without brackets.
+        if any(_compare(*nodes, link.approximate) for nodes in _group_divisors(link)):
+            return True
     except (UnreadableError, StopIteration, KeyError):
         return True
-    has_units = left.units or right.units or any(token.kind in ("percent", "degree") for token in tokens)
-    return bool(has_units and a and b and _is_unit_factor(abs(a / b)))
+    factors = UNIT_FACTORS if converts else COMMON_UNIT_FACTORS
+    if a and b and a / b in (100, Fraction(1, 100)) and any(token.delimited for token in (*left.tokens, *right.tokens)):
+        return True  # cents and dollars
+    has_units = left.units or right.units or _has_percent(link)
+    return bool(has_units and a and b and _is_unit_factor(abs(a / b), factors))
 
 
-def _is_unit_factor(ratio: Fraction) -> bool:
+def _group_divisors(link: Link) -> Iterator[tuple[Node, Node]]:
+    sides = [_spell_grouped(side.tokens) for side in (link.left, link.right)]
+    if any(sides):
+        plain = [next(_spellings(side.tokens)) for side in (link.left, link.right)]
+        yield parse_expression(sides[0] or plain[0]), parse_expression(sides[1] or plain[1])
+
+
+def _spell_grouped(tokens: tuple[Token, ...]) -> str:
+    """Spell a side so that / divides by the whole product after it; "" if that is no other reading."""
+    spelled: list[str] = []
+    open_groups = [0]
+    changed = False
+    for token in tokens:
+        if token.kind in ("percent", "degree"):
+            continue
+        is_op = token.kind == "op"
+        if token.kind == "close" or (is_op and token.value in "+-/"):
+            spelled.append(")" * open_groups[-1])
+            open_groups[-1] = 0
+        if token.kind in ("open", "boxed"):
+            open_groups.append(0)
+        elif token.kind == "close":
+            open_groups.pop()
+        changed |= is_op and token.value == "*" and open_groups[-1] > 0
+        spelled.append(token.value)
+        if is_op and token.value == "/":
+            spelled.append("(")
+            open_groups[-1] += 1
+    return "".join(spelled) + ")" * open_groups[-1] if changed else ""
+
+
+def _has_sum(side: Side) -> bool:
+    return any(token.kind == "op" and token.value in "+-" for token in side.tokens)
+
+
+def _is_unit_factor(ratio: Fraction, factors: frozenset[int]) -> bool:
+    """Whether two values differ by a factor between units, or by a power of ten up to rounding."""
     ratio = ratio if ratio > 1 else 1 / ratio
-    if ratio.denominator != 1:
+    if ratio > MAX_POWER_OF_TEN:
         return False
-    return ratio.numerator in UNIT_FACTORS or set(str(ratio.numerator).lstrip("1")) <= {"0"}
+    power = 10 ** (len(str(round(ratio * Fraction(101, 100)))) - 1)
+    return ratio in factors or (power > 1 and abs(ratio / power - 1) < UNIT_ROUNDING)
 
 
 def _leading_value(side: Side) -> tuple[Fraction, Fraction] | None:
     """Return the first number of a side that goes on after it, and its unit in the last place."""
-    tokens = side.tokens
+    tokens = [token for token in side.tokens if token.kind not in ("percent", "degree")]
     if len(tokens) < 3 or tokens[0].kind != "num" or tokens[1].kind != "op":
         return None
     node = parse_expression(tokens[0].value)
@@ -202,11 +260,17 @@ def _leading_value(side: Side) -> tuple[Fraction, Fraction] | None:
 
 def _is_ambiguous_product(tokens: tuple[Token, ...]) -> bool:
     """Whether a side has a product without a sign after a quotient (6/2(1+2)), or a sign before a power (-2^2)."""
-    after_division = False
+    divided = [False]  # at each depth of brackets, whether a quotient has begun
     for i, token in enumerate(tokens):
-        previous = tokens[i - 1].kind if i else ""
-        after_division |= token.value == "/"
-        if after_division and previous in ("num", "close", "pi") and token.kind in ("open", "command", "pi"):
-            return token.value != "{"
-    values = [token.value for token in tokens[:4]]
-    return values[:1] == ["-"] and "^" in values[2:3]
+        previous = tokens[i - 1] if i else None
+        begins_factor = token.kind in ("open", "boxed", "command", "pi")
+        if divided[-1] and begins_factor and previous and previous.kind in ("num", "close", "pi", "superscript"):
+            return True
+        if token.kind in ("open", "boxed"):
+            divided.append(False)
+        elif token.kind == "close":
+            divided.pop()
+        elif token.kind == "op":
+            divided[-1] = token.value == "/" or (divided[-1] and token.value == "^")
+    values = [token.value for token in tokens[:3]]
+    return values[:1] == ["-"] and "^" in values[2:]

@@ -16,17 +16,15 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from leash.grading.process.equation_tokens import OPERANDS, Token, tokenize
+
 MAX_SIDE_TOKENS = 60
 MAX_NUMBER_CHARS = 24
 MAX_LINKS = 300  # in one text; real ones have up to about a hundred
 MAX_UNIT_WORDS = 3
-
-
-class Token(NamedTuple):
-    kind: str
-    begin: int
-    end: int
-    value: str = ""  # as the expression parser spells it; of a word, the word itself
+MAX_RELATIONS = 2000  # in one text; the rest of a longer one is not read
+WINDOW_CHARS = 300  # to read on either side of an equals sign; a longer side is not read
+NEXT_LINE_CHARS = 12
 
 
 class Side(NamedTuple):
@@ -36,6 +34,7 @@ class Side(NamedTuple):
     units: frozenset[str]
     doubtful: bool  # another reading is possible, so that only a true equation counts
     bullet: bool = False  # its first sign may be a bullet of a list
+    labelled: bool = False  # a word is before it, as in "Day 3 = …"
 
 
 class Link(NamedTuple):
@@ -44,282 +43,110 @@ class Link(NamedTuple):
     approximate: bool
 
 
-_TEXT_COMMANDS = r"text|textbf|textit|textrm|textnormal|mbox|mathrm|mathbf|mathit|rm|bf|operatorname"
-_LEXER = re.compile(
-    rf"""
-      (?P<num>\d{{1,3}}(?:(?:,|\{{,\}}|,?\\!|,?\\,)\d{{3}})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|(?<![\d.])\.\d+)
-    | (?P<newline>\n|\\\\(?:\[\d+\w+\])?|\$\$|\\\[|\\\]|\\(?:begin|end)\s*\{{[^{{}}\n]{{0,20}}\}}|\\hline|\\newline)
-    | (?P<skip>[ \t\r\u00a0\u2009\u202f\u200b]+|\\[,;:!\ ()]|&|~|\\(?:displaystyle|limits|left\.|right\.)|\\?\$|[€£¥])
-    | (?P<stop>={{3,}}|<<|>>|!=|/=|<=|>=|=>|:=|[≠≤≥<>⇒→⟹⟶∴✓✔✅❌✗✘•"“”`#?;]
-        |\\(?:neq?|leq?|geq?|lt|gt|leqslant|geqslant|not\s*=|[Rr]ightarrow|implies|to|iff|Longrightarrow|therefore|because
-        |checkmark|q?quad)(?![A-Za-z]))
-    | (?P<rel>==?|≈|≃|\\(?:approx|simeq)(?![A-Za-z]))
-    | (?P<degree>\^\s*\{{?\s*\\circ\s*\}}?|°|\\degrees?(?![A-Za-z]))
-    | (?P<op>\*\*|[-+*/÷×·⋅−–^]|\\(?:cdot|times|div)(?![A-Za-z]))
-    | (?P<boxed>\\(?:boxed|fbox)\s*\{{)
-    | (?P<open>(?:\\(?:left|[bB]igg?[lrm]?)\s*)?[(\[]|\{{)
-    | (?P<close>(?:\\(?:right|[bB]igg?[lrm]?)\s*)?[)\]]|\}})
-    | (?P<command>\\[dtc]?frac(?![A-Za-z])|\\sqrt(?![A-Za-z])|√|\\[dt]?binom(?![A-Za-z]))
-    | (?P<pi>\\pi(?![A-Za-z])|π)
-    | (?P<superscript>[⁰¹²³⁴⁵⁶⁷⁸⁹]+)
-    | (?P<percent>\\?%|percent(?![A-Za-z]))
-    | (?P<text>\\(?:{_TEXT_COMMANDS})\s*\{{[^{{}}\n]{{0,60}}\}})
-    | (?P<dots>\.\.+|…|\\[lc]?dots[cb]?(?![A-Za-z]))
-    | (?P<factorial>!)
-    | (?P<punctuation>[.,:])
-    | (?P<word>[A-Za-zÀ-ÖØ-öø-ÿ]+(?:['’][a-z]+)?)
-    | (?P<poison>\\[A-Za-z]+|.)
-    """,
-    re.VERBOSE | re.DOTALL,
+# An equals sign and what may begin a number or an expression behind it.
+_RELATION_SIGN = re.compile(
+    r"(?:[=≈≃]|\\approx|\\simeq)(?:[\s&$~*€£¥]|\\[(\[,;:!$ ])*"
+    r"(?=[-−–\d(\[{.√π]|\\(?:[dtc]?frac|sqrt|left|[bB]ig|boxed|fbox|pi|[dt]?binom|\\))"
 )
-_RELATION_SIGN = re.compile(r"=|≈|≃|\\approx|\\simeq")
-_LINE_START = re.compile(
-    r"[ \t>]*(?:(?P<bullet>[-*+•–])[ \t]+)?(?:(?:\d{1,3}[.)]|\([A-Za-z0-9]{1,3}\)|[A-Za-z][.)])[ \t]+)?"
-)
-_OPERATORS = {"÷": "/", "\\div": "/", "×": "*", "·": "*", "⋅": "*", "\\cdot": "*", "\\times": "*"} | {
-    "−": "-",
-    "–": "-",
-}
-_SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
-_TEXT_CONTENT = re.compile(r"[^{]*\{\s*([A-Za-zÀ-ÿ.\s/]*?)[\s.]*\}")
-_POWER_OF_UNIT = re.compile(r"\^(?:\{\s*-?\d\s*\}|\d)|[²³]")
 _CODE_BLOCK = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 # Words that are part of the mathematics: a side that they touch is not read.
-_MATH_WORDS = frozenset(
-    [
-        "plus",
-        "minus",
-        "times",
-        "divided",
-        "multiplied",
-        "over",
-        "of",
-        "half",
-        "halves",
-        "third",
-        "thirds",
-        "quarter",
-        "quarters",
-        "fourth",
-        "fourths",
-        "fifth",
-        "tenth",
-        "twice",
-        "thrice",
-        "double",
-        "triple",
-        "squared",
-        "cubed",
-        "square",
-        "cubic",
-        "cube",
-        "root",
-        "power",
-        "raised",
-        "to",
-        "sum",
-        "product",
-        "difference",
-        "quotient",
-        "mod",
-        "modulo",
-        "base",
-        "remainder",
-        "rem",
-        "log",
-        "ln",
-        "sin",
-        "cos",
-        "tan",
-        "exp",
-        "sqrt",
-        "max",
-        "min",
-        "gcd",
-        "lcm",
-        "hcf",
-        "floor",
-        "ceil",
-        "abs",
-        "choose",
-        "factorial",
-        "dozen",
-        "dozens",
-        "hundred",
-        "hundreds",
-        "thousand",
-        "thousands",
-        "million",
-        "billion",
-        "trillion",
-        "lakh",
-        "crore",
-        "pair",
-        "pairs",
-        "couple",
-        "score",
-        "than",
-        "more",
-        "less",
-        "fewer",
-        "least",
-        "most",
-        "between",
-        "percentage",
-        "th",
-        "st",
-        "nd",
-        "rd",
-        "div",
-        "multiply",
-        "divide",
-        "add",
-        "subtract",
-    ]
+_MATH_WORD_LIST = (
+    "plus minus times divided multiplied over of half halves third thirds quarter quarters fourth fourths fifth tenth "
+    "twice thrice double triple squared cubed square cubic cube root power raised to sum product difference quotient "
+    "mod modulo base remainder rem log ln sin cos tan exp sqrt max min gcd lcm hcf floor ceil abs choose factorial "
+    "dozen dozens hundred hundreds thousand thousands million billion trillion lakh crore pair pairs couple score than "
+    "more less fewer least most between percentage th st nd rd div multiply divide add subtract"
 )
+_NO_UNIT_LIST = "and or is are was so then we have if where since that which gives get with for be"
+_MATH_WORDS = frozenset(_MATH_WORD_LIST.split())
+_NO_UNITS = _MATH_WORDS | frozenset(_NO_UNIT_LIST.split())
 _MATH_WORDS_BEFORE = _MATH_WORDS | {"by", "from", "into", "per", "each"}
+_CONNECTIVES = frozenset(["so", "then", "that", "get", "have", "since", "thus", "hence", "and", "is", "as", "because"])
 _SHORT_UNITS = frozenset(
-    ["cm", "mm", "km", "kg", "mg", "ml", "mL", "ft", "mi", "lb", "lbs", "oz", "hr", "hrs", "min", "sec", "mph", "kWh"]
+    ("cm", "mm", "km", "kg", "mg", "ml", "mL", "ft", "mi", "lb", "lbs", "oz", "hr", "hrs", "min", "sec")
 )
-_OPERANDS = frozenset(["num", "close", "pi", "superscript", "percent", "factorial", "degree"])
 _BEGINNINGS = frozenset(["num", "open", "boxed", "command", "pi"])
 
 
-def find_links(text: str) -> Iterator[Link]:
-    """Yield the equations of a text whose two sides were read, in order."""
-    count = 0
-    for begin, end in _regions(text):
-        tokens = _tokenize(text, begin, end)
+def find_links(text: str, begin: int, end: int) -> Iterator[Link]:
+    """Yield the equations of text[begin:end] whose two sides were read, in order."""
+    links, text_end = 0, len(text.rstrip())
+    for first, last, relations in _find_windows(text, begin, end):
+        tokens = tokenize(text, first, last)
+        if first > begin and text[first - 1] != "\n":
+            tokens.insert(0, Token("poison", first, first))
+        if last < end:
+            tokens.append(Token("poison", last, last))
         for at, token in enumerate(tokens):
-            if token.kind != "rel":
+            if token.kind != "rel" or token.begin not in relations:
                 continue
-            # The right side is read first: it is cheaper, and more often not a number.
-            right = _read_right(tokens, at)
-            left = _read_left(tokens, at) if right else None
-            if left and right:
-                yield Link(left, right, token.value != "=")
-                count += 1
-                if count >= MAX_LINKS:
-                    return
-
-
-def _regions(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the parts of a text to read: runs of lines that each have a relation or are next to one."""
-    blocks = [match.span() for match in _CODE_BLOCK.finditer(text)] if "```" in text else []
-    begin = end = -1
-    for match in _RELATION_SIGN.finditer(text):
-        at = match.start()
-        if at < end or any(first <= at < last for first, last in blocks):
-            continue
-        line = text.rfind("\n", 0, at) + 1
-        # An equation may begin on the line before, and end on the next.
-        first = line if text[line:at].strip(" \t&$") else text.rfind("\n", 0, len(text[:line].rstrip())) + 1
-        last = text.find("\n", at)
-        last = len(text) if last < 0 else last
-        if not text[match.end() : last].strip(" \t&$\\"):
-            following = text.find("\n", last + 1 + _leading_space(text, last + 1))
-            last = len(text) if following < 0 else following
-        if begin >= 0 and first > end:
-            yield begin, end
-            begin = first
-        begin = first if begin < 0 else begin
-        end = max(end, last)
-    if begin >= 0:
-        yield begin, end
-
-
-def _leading_space(text: str, at: int) -> int:
-    count = 0
-    while count < 3 and text.startswith("\n", at + count):
-        count += 1
-    return count
-
-
-def _tokenize(text: str, begin: int, end: int) -> list[Token]:
-    tokens: list[Token] = []
-    at = _skip_line_start(text, begin, end, tokens)
-    while at < end:
-        match = _LEXER.match(text, at, end)
-        assert match
-        assert match.lastgroup
-        kind, value = match.lastgroup, match[0]
-        at = match.end()
-        if kind == "skip":
-            continue
-        if kind == "newline":
-            tokens.append(Token("newline", match.start(), at, value))
-            if value == "\n":
-                at = _skip_line_start(text, at, end, tokens)
-            continue
-        if kind in ("word", "text"):
-            if kind == "text":
-                content = _TEXT_CONTENT.fullmatch(value)
-                kind, value = ("text", content[1].strip()) if content else ("poison", value)
-                if kind == "text" and not value:
-                    continue
-            if power := _POWER_OF_UNIT.match(text, at, end):
-                at, value = power.end(), value + power[0]
-        elif kind == "op" and value in ("*", "**"):
-            kind = _kind_of_star(text, tokens, match)
-            if kind == "skip":
+            # The right side is read first: it ends sooner, and is more often no number.
+            right = _read_side(_RightReader(tokens), at + 1)
+            left = _read_side(_LeftReader(tokens), at - 1) if right else None
+            if not (left and right):
                 continue
-        tokens.append(Token(kind, match.start(), at, _spell(kind, value)))
-    return tokens
+            if right.end == text_end and right.tokens[-1].kind == "num":  # the text may be cut off within a number
+                right = right._replace(doubtful=True)
+            yield Link(left, right, token.value != "=")
+            links += 1
+            if links == MAX_LINKS:
+                return
 
 
-def _skip_line_start(text: str, at: int, end: int, tokens: list[Token]) -> int:
-    """Skip a bullet and a number of a list at the start of a line."""
-    match = _LINE_START.match(text, at, end)
-    assert match
-    if match.end() > at:
-        tokens.append(Token("bullet" if match["bullet"] in ("-", "–", "+") else "stop", at, match.end()))
-    return match.end()
+def _find_windows(text: str, begin: int, end: int) -> Iterator[tuple[int, int, set[int]]]:
+    """Yield windows around the equals signs, joined where they overlap, and where the signs are."""
+    first = last = begin
+    relations: set[int] = set()
+    for at in itertools.islice(_find_relations(text, begin, end), MAX_RELATIONS):
+        line = max(text.rfind("\n", begin, at) + 1, at - WINDOW_CHARS, begin)
+        if not text[line:at].strip(" \t&$"):  # the left side is on the line before
+            line = _previous_line(text, line, max(begin, at - WINDOW_CHARS))
+        line_end = text.find("\n", at + 4, at + WINDOW_CHARS)
+        # The next line may go on with the expression.
+        line_end = min(end, at + WINDOW_CHARS if line_end < 0 else line_end + NEXT_LINE_CHARS)
+        if line > last:
+            if relations:
+                yield first, last, relations
+            first, relations = line, set()
+        relations.add(at)
+        last = max(last, line_end)
+    if relations:
+        yield first, last, relations
 
 
-def _kind_of_star(text: str, tokens: list[Token], match: re.Match[str]) -> str:
-    """Tell a product or power from emphasis, as in **12**."""
-    follows_operand = bool(tokens) and tokens[-1].kind in (*_OPERANDS, "word", "text")
-    after = text[match.end() : match.end() + 2].lstrip(" ")[:1]
-    if not (follows_operand and (after.isalnum() or after in ("(", "\\", "$", "-", "√", "π", "[", "."))):
-        return "skip"
-    if match[0] == "**":
-        spaced = (text[match.start() - 1].isspace(), text[match.end() : match.end() + 1].isspace())
-        return "op" if spaced[0] == spaced[1] and (after.isdigit() or after == "(") else "skip"
-    return "op"
+def _find_relations(text: str, begin: int, end: int) -> Iterator[int]:
+    """Yield where the equals signs outside code blocks are that have something like a number on both sides."""
+    blocks = [block.span() for block in _CODE_BLOCK.finditer(text, begin, end)] if "```" in text else []
+    for block_begin, block_end in (*blocks, (end, end)):
+        for match in _RELATION_SIGN.finditer(text, begin, block_begin):
+            at = match.start()
+            before = text[max(at - 8, 0) : at].rstrip(" &$")
+            if not (before[-1:].isalpha() and not before[-2:-1].isalpha()):  # x = 5 has a symbol before the sign
+                yield at
+        begin = block_end
 
 
-def _spell(kind: str, value: str) -> str:
-    if kind == "num":
-        return re.sub(r"[^\d.]", "", value)
-    if kind == "op":
-        return {"**": "^"}.get(value) or _OPERATORS.get(value, value)
-    if kind == "rel":
-        return "=" if value.startswith("=") else "≈"
-    if kind in ("open", "close"):
-        return "{" if value == "{" else "}" if value == "}" else "(" if kind == "open" else ")"
-    if kind == "command":
-        return "\\sqrt" if value in ("\\sqrt", "√") else "\\frac" if "frac" in value else "\\binom"
-    if kind == "superscript":
-        return f"^{{{value.translate(_SUPERSCRIPTS)}}}"
-    return {"boxed": "{", "pi": "\\pi ", "factorial": "!"}.get(kind, value)
+def _read_side(reader: _LeftReader | _RightReader, at: int) -> Side | None:
+    try:
+        return reader.read(at)
+    except _UnreadError:
+        return None
 
 
-class _Unread(Exception):
+def _previous_line(text: str, line: int, floor: int) -> int:
+    """Return where the line before this one begins. One empty line may be between them."""
+    at = line - 1
+    begin = line
+    for _ in range(2):
+        begin = max(text.rfind("\n", floor, max(at, floor)) + 1, floor)
+        if text[begin : max(at, begin)].strip():
+            break
+        at = begin - 1
+    return begin
+
+
+class _UnreadError(Exception):
     """A side that reaches something which is no part of an explicit numeric expression."""
-
-
-def _read_right(tokens: list[Token], at: int) -> Side | None:
-    try:
-        return _RightReader(tokens).read(at + 1)
-    except _Unread:
-        return None
-
-
-def _read_left(tokens: list[Token], at: int) -> Side | None:
-    try:
-        return _LeftReader(tokens).read(at - 1)
-    except _Unread:
-        return None
 
 
 class _Reader:
@@ -327,7 +154,7 @@ class _Reader:
         self.all = tokens
         self.taken: list[Token] = []
         self.units: set[str] = set()
-        self.doubtful = self.bullet = False
+        self.doubtful = self.bullet = self.labelled = False
 
     def token(self, at: int) -> Token | None:
         return self.all[at] if 0 <= at < len(self.all) else None
@@ -347,33 +174,71 @@ class _Reader:
         word = token.value
         if token.kind == "word":
             if word.casefold() in _MATH_WORDS:
-                raise _Unread
-            glued = beside_number and word not in _SHORT_UNITS and len(word) < 4
+                raise _UnreadError
+            glued = beside_number and word not in _SHORT_UNITS and (len(word) < 4 or not word.islower())
             if len(word) == 1 or glued or not word.isascii():
-                raise _Unread
+                raise _UnreadError
         elif any(part in _MATH_WORDS for part in word.casefold().split()):
-            raise _Unread
+            raise _UnreadError
         self.units.add(word.casefold().rstrip("s."))
+
+    def check_unit_phrase(self, begin: int, end: int) -> None:
+        """Refuse words between an operand and an operator that are no unit: "$x = 5$ and $y$ = 3"."""
+        words = [token for token in self.all[begin:end] if token.kind in ("word", "text")]
+        if len(words) > MAX_UNIT_WORDS or any(word.value.casefold() in _NO_UNITS for word in words):
+            raise _UnreadError
+        if any(token.delimited for token in self.all[begin : end + 1] if token.kind != "text"):
+            raise _UnreadError
+        # "the term after 5 is -5 + 2": the sign belongs to the second number.
+        if self.kind(end) == "op" and self.all[end].value == "-" and self.touch(end, end + 1):
+            raise _UnreadError
 
     def finish(self) -> Side:
         taken = self.taken
         if not taken or len(taken) > MAX_SIDE_TOKENS:
-            raise _Unread
+            raise _UnreadError
         if taken[0].kind not in _BEGINNINGS and not (taken[0].kind == "op" and taken[0].value == "-"):
-            raise _Unread
-        if taken[-1].kind not in _OPERANDS:
-            raise _Unread
+            raise _UnreadError
+        if taken[-1].kind not in OPERANDS:
+            raise _UnreadError
         if any(token.kind == "num" and len(token.value) > MAX_NUMBER_CHARS for token in taken):
-            raise _Unread
-        depth = 0
+            raise _UnreadError
+        _check_brackets(taken)
         for first, second in itertools.pairwise(taken):
-            depth += (first.kind in ("open", "boxed")) - (first.kind == "close")
-            if depth < 0 or (first.kind in _OPERANDS and second.kind in ("num", "word")):
-                raise _Unread
-            implicit = first.kind in _OPERANDS and second.kind in ("open", "command", "pi", "boxed")
-            if implicit and (first.end != second.begin or second.kind == "command"):
-                self.doubtful |= second.value != "{" or first.end != second.begin
-        return Side(taken[0].begin, taken[-1].end, tuple(taken), frozenset(self.units), self.doubtful, self.bullet)
+            if first.kind in OPERANDS and second.kind == "num":
+                raise _UnreadError
+            # 2 (3) may be a remark in brackets, and 3\\frac{1}{2} a product or a mixed number.
+            remark = second.value == "(" and second.kind == "open" and first.kind == "num" and first.end != second.begin
+            self.doubtful |= remark or (first.kind == "num" and second.value == "\\frac")
+            # √0 + 400: the sign may reach over the sum.
+            self.doubtful |= first.end - first.begin == 1 and first.kind == "command" and second.kind == "num"
+        return Side(
+            taken[0].begin,
+            taken[-1].end,
+            tuple(taken),
+            frozenset(self.units),
+            self.doubtful,
+            self.bullet,
+            self.labelled,
+        )
+
+
+def _check_brackets(tokens: list[Token]) -> None:
+    """Refuse brackets that do not match, and a group after a group unless both belong to a fraction."""
+    opened: list[tuple[str, bool]] = []  # the bracket, and whether a second group may follow it
+    previous, takes_second = "", False
+    for token in tokens:
+        if token.kind in ("open", "boxed"):
+            if token.value == "{" and previous == "}" and not takes_second:
+                raise _UnreadError
+            opened.append((token.value, previous in ("\\frac", "\\binom")))
+        elif token.kind == "close":
+            if not opened or opened[-1][0] != {")": "(", "]": "[", "}": "{"}[token.value]:
+                raise _UnreadError
+            takes_second = opened.pop()[1]
+        previous = token.value
+    if opened:
+        raise _UnreadError
 
 
 class _RightReader(_Reader):
@@ -388,11 +253,12 @@ class _RightReader(_Reader):
                 break
             if kind == "newline":
                 following = self.token(at + 1)
-                if following and following.kind == "op" and following.value != "^":
-                    raise _Unread  # the expression goes on
+                # "+ 4" goes on with the expression; "-4 = 3 - 7" on a line of its own begins another.
+                if following and following.kind == "op" and not (following.value == "-" and self.touch(at + 1, at + 2)):
+                    raise _UnreadError
                 break
             if kind in ("poison", "dots"):
-                raise _Unread
+                raise _UnreadError
             if kind == "punctuation":
                 self.check_punctuation(at)
                 break
@@ -403,12 +269,7 @@ class _RightReader(_Reader):
                 at = following_at
                 continue
             if kind in ("open", "boxed"):
-                if (
-                    token.value == "("
-                    and self.taken
-                    and self.taken[-1].kind in _OPERANDS
-                    and not self.touch(at - 1, at)
-                ):
+                if token.value != "{" and self.taken and self.taken[-1].kind in OPERANDS and not self.touch(at - 1, at):
                     self.doubtful = True  # a remark in brackets, or a factor
                     break
                 depth += 1
@@ -421,30 +282,28 @@ class _RightReader(_Reader):
                 break
             self.taken.append(token)
             if len(self.taken) > MAX_SIDE_TOKENS:
-                raise _Unread
+                raise _UnreadError
             at += 1
         if depth > 0:
-            raise _Unread
+            raise _UnreadError
         return self.finish()
 
     def check_punctuation(self, at: int) -> None:
         token = self.all[at]
         if self.touch(at - 1, at) and self.touch(at, at + 1) and self.kind(at + 1) == "num":
-            raise _Unread  # 3,5 or 10:30
+            raise _UnreadError  # 3,5 or 10:30
         if token.value == ":" and self.kind(at + 1) == "num":
-            raise _Unread
+            raise _UnreadError
 
     def read_words(self, at: int) -> int | None:
         """Read the words behind an operand. Return where the expression goes on, or None if it ends here."""
         token = self.all[at]
-        if not self.taken or self.taken[-1].kind not in _OPERANDS:
-            raise _Unread
+        if not self.taken or self.taken[-1].kind not in OPERANDS:
+            raise _UnreadError
         is_times = token.value in ("x", "X") and self.kind(at + 1) in ("num", "open") and self.taken[-1].kind == "num"
         if is_times and token.kind == "word":
             self.taken.append(Token("op", token.begin, token.end, "*"))
             return at + 1
-        if token.value in ("a", "I", "A") and token.kind == "word" and not self.touch(at - 1, at):
-            raise _Unread
         self.add_unit(token, beside_number=self.touch(at - 1, at))
         end = at + 1
         while self.is_words(end):
@@ -453,10 +312,7 @@ class _RightReader(_Reader):
             end += 2
         if self.kind(end) not in ("op", "rel", "close"):
             return None
-        if end - at > 1:
-            self.doubtful = True
-        if end - at > MAX_UNIT_WORDS or any(t.value.casefold() in _MATH_WORDS for t in self.all[at:end]):
-            raise _Unread
+        self.check_unit_phrase(at, end)
         return end
 
 
@@ -474,7 +330,7 @@ class _LeftReader(_Reader):
                 self.bullet = True
                 break
             if kind in ("poison", "dots"):
-                raise _Unread
+                raise _UnreadError
             if kind == "punctuation":
                 self.check_punctuation(at)
                 break
@@ -490,19 +346,31 @@ class _LeftReader(_Reader):
                 depth -= 1
                 if depth < 0:
                     if token.value == "{" and kind == "open":
-                        raise _Unread
-                    if kind == "open" and (self.touch(at - 1, at) or self.kind(at - 1) in _OPERANDS):
-                        raise _Unread
+                        raise _UnreadError
+                    if kind == "open" and (self.touch(at - 1, at) or self.kind(at - 1) in OPERANDS):
+                        raise _UnreadError
                     break
             self.taken.append(token)
             if len(self.taken) > MAX_SIDE_TOKENS:
-                raise _Unread
+                raise _UnreadError
             at -= 1
         self.check_first_sign(at)
         self.taken.reverse()
         if depth > 0:
-            raise _Unread
+            raise _UnreadError
         return self.finish()
+
+    def begins_with_sign(self, at: int) -> bool:
+        """Whether what was read begins with a minus that belongs to its number, as in "it is -12 + 5"."""
+        if len(self.taken) < 2 or self.taken[-1].value != "-" or self.taken[-1].end != self.taken[-2].begin:
+            return False
+        before = at
+        while self.is_words(before):
+            before -= 1
+        return not self.touches_sign(at) and self.kind(before) not in OPERANDS
+
+    def touches_sign(self, at: int) -> bool:
+        return self.all[at].end == self.taken[-1].begin
 
     def check_first_sign(self, at: int) -> None:
         """A minus that follows a word is a difference unless it touches its number only."""
@@ -511,32 +379,41 @@ class _LeftReader(_Reader):
         sign = self.taken[-1]
         if self.is_words(at):
             following = self.taken[-2] if len(self.taken) > 1 else sign
-            if sign.end != following.begin or self.all[at].end == sign.begin:
-                raise _Unread
+            if sign.end != following.begin or self.touches_sign(at):
+                raise _UnreadError
         elif self.kind(at) == "newline":
             self.doubtful = True  # the expression may have begun on the line before
 
     def check_punctuation(self, at: int) -> None:
         token = self.all[at]
         if self.touch(at, at + 1) and self.kind(at - 1) == "num":
-            raise _Unread
-        if token.value == ":" and self.kind(at - 1) in _OPERANDS and not self.touch(at - 1, at):
-            raise _Unread
+            raise _UnreadError
+        if token.value == ":" and self.kind(at - 1) in OPERANDS and not self.touch(at - 1, at):
+            raise _UnreadError
 
     def read_words(self, at: int) -> int | None:
         """Read the words before what was read. Return where the expression goes on, or None if it begins here."""
         token = self.all[at]
         following = self.taken[-1].kind if self.taken else "rel"
+        if self.begins_with_sign(at):
+            following = self.taken[-2].kind
         if following in _BEGINNINGS:
             is_times = token.value in ("x", "X") and self.kind(at - 1) in ("num", "close")
             if token.kind == "word" and is_times and following in ("num", "open"):
                 self.taken.append(Token("op", token.begin, token.end, "*"))
                 return at - 1
             words = token.value.casefold().split()
-            if not words or words[-1] in _MATH_WORDS_BEFORE or self.touch(at, at + 1):
-                raise _Unread
-            if token.kind == "word" and ((len(words[0]) == 1 and words[0] != "a") or not words[0].isascii()):
-                raise _Unread
+            if not words or words[-1] in _MATH_WORDS_BEFORE or self.touches_sign(at):
+                raise _UnreadError
+            if token.kind == "word" and (len(words[0]) == 1 or not words[0].isascii()):
+                raise _UnreadError
+            before = at
+            while self.is_words(before):
+                before -= 1
+            # "3 cats + Tom's 5 cats = 8" goes on, and so may "13 eV (3 + 4)".
+            if self.kind(before) == "op" or (following != "num" and self.kind(before) in OPERANDS):
+                raise _UnreadError
+            self.labelled = words[-1] not in _CONNECTIVES
             return None
         first = at
         while True:
@@ -548,11 +425,10 @@ class _LeftReader(_Reader):
                 break
         if self.token(first) and self.all[first].value == "/" and self.kind(first - 1) == "num":
             first -= 1  # $12/hour
-        if self.kind(first) not in _OPERANDS or at - first > MAX_UNIT_WORDS:
-            raise _Unread
+        if self.kind(first) not in OPERANDS:
+            raise _UnreadError
+        self.check_unit_phrase(first + 1, at + 1)
         for i in range(first + 1, at + 1):
             if self.is_words(i):
                 self.add_unit(self.all[i], beside_number=self.touch(i - 1, i) and i == first + 1)
-        if at - first > 1:
-            self.doubtful = True
         return first

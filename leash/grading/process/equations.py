@@ -22,19 +22,23 @@ from leash.grading.process.equation_reader import Link, find_links
 from leash.grading.process.working import Working, unsound
 
 MAX_DIRECT_WORDS = 8  # "The final answer is 5." is no working
-BEFORE_CHARS, AFTER_CHARS = 160, 220  # where to look for words that doubt an equation
+# Where to look for words that suppose, question or take back an equation.
+BEFORE_CHARS, DOUBT_CHARS, RETRACTION_CHARS, DIGIT_CHARS = 120, 60, 250, 250
 
 _DOUBT_BEFORE = re.compile(
     r"\b(?:suppos|assum|imagin|pretend|whether|would|cannot|can't|not|never|instead|wrong|incorrect|mistake|guess|"
-    r"try|tries|trying|test|impossible|contradict|modulo|mod|if)\w*|n't\b|≠|\\neq?\b|≡|\\equiv",
+    r"try|tries|impossible|contradict|modulo|mod)\w*|\bif\b[^,.]{0,40}$|n't\b|≠|\\neq?\b|≡|\\equiv",
+    re.IGNORECASE,
+)
+_RETRACTION = re.compile(
+    r"\b(?:wait|wrong|incorrect\w*|mistaken?|contradict\w*|impossible|oops|hmm|actually|error|invalid|discrepancy|"
+    r"inconsisten\w*|re-?(?:check|evaluat|calculat|consider|examin|think)\w*|correct(?:ion|ing|ed)|false|"
+    r"not (?:equal|correct|true|match|valid|possible|hold|work|satisf\w*)|n't (?:equal|match|hold|work|satisf\w*))\b"
+    r"|≠|\\neq?\b|\\not\b|≡|\\equiv|\\p?mod|\\bmod|[❌✗✘]",
     re.IGNORECASE,
 )
 _DOUBT_AFTER = re.compile(
-    r"\b(?:wait|wrong|incorrect|mistake|not|never|contradict\w*|impossible|oops|hmm|actually|however|but|no|recheck|"
-    r"re-?(?:check|evaluat|calculat|consider|examin|think|do|view)\w*|correct(?:ion|ing|ed)|error|invalid|false|fails?|"
-    r"discrepancy|inconsisten\w*|should|too|modulo|mod|approximately|about|round\w*|remainder)\b"
-    r"|n't\b|≠|\\neq?\b|\\not\b|≡|\\equiv|\\p?mod|\\bmod|[?❌✗✘]",
-    re.IGNORECASE,
+    r"\b(?:not|never|but|no|fails?|should|too|modulo|mod|round\w*|remainder)\b|n't\b|\?", re.IGNORECASE
 )
 _SENTENCE_END = re.compile(r"[.!?]\s|\n")
 _TOKEN_OF_TEXT = re.compile(r"[^\W_]+")
@@ -51,60 +55,72 @@ class Equation(NamedTuple):
 
 
 def check_equations(text: str, answer: str | None, question: str) -> Working:
-    for part in _working_parts(text):
-        equations = list(read_equations(part))
-        false = [equation for equation in equations if not equation.true]
-        if false and (flaws := _keep_flaws(part, equations, false, question)):
+    for begin, end in working_parts(text):
+        equations = read_equations(text, begin, end)
+        if flaws := _keep_flaws(text, equations, question):
             return unsound(min(flaws, key=lambda flaw: len(flaw.text)).text)
-        if len(false) < len(equations):
+        if any(equation.true for equation in equations):
             return Working("sound")
     return Working("direct" if _is_direct(text, answer) else "unchecked")
 
 
-def _working_parts(text: str) -> Iterator[str]:
-    """Yield the reply, then the thinking before it. The thinking tries and drops ideas: it counts only if the reply
-    shows no equation."""
-    thinking, tag, reply = text.rpartition(THINK_CLOSE_TAG)
-    yield reply
-    if tag:
-        yield thinking
+def find_flaws(text: str, question: str) -> list[Equation]:
+    """Return the false equations that decide the verdict of check_equations."""
+    for begin, end in working_parts(text):
+        equations = read_equations(text, begin, end)
+        if (flaws := _keep_flaws(text, equations, question)) or any(equation.true for equation in equations):
+            return flaws
+    return []
 
 
-def read_equations(text: str) -> Iterator[Equation]:
-    """Yield every equation of a text that could be checked."""
-    for link in find_links(text):
+def working_parts(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where the reply is, then the thinking before it. The thinking tries and drops ideas: it counts only if the
+    reply has no equation to check."""
+    thinking_end = text.rfind(THINK_CLOSE_TAG)
+    yield max(thinking_end, 0), len(text)
+    if thinking_end > 0:
+        yield 0, thinking_end
+
+
+def read_equations(text: str, begin: int = 0, end: int | None = None) -> list[Equation]:
+    """Return every equation of text[begin:end] that could be checked."""
+    equations = []
+    for link in find_links(text, begin, len(text) if end is None else end):
         try:
             verdict = holds(link)
         except UnreadableError:
             continue
         if verdict is not None:
-            begin, end = link.left.begin, link.right.end
-            yield Equation(text[begin:end], begin, end, verdict, link)
+            first, last = link.left.begin, link.right.end
+            equations.append(Equation(text[first:last], first, last, verdict, link))
+    return equations
 
 
-def _keep_flaws(text: str, equations: list[Equation], false: list[Equation], question: str) -> list[Equation]:
+def _keep_flaws(text: str, equations: list[Equation], question: str) -> list[Equation]:
     """Return the false equations that the text itself stands by."""
     asked = "".join(question.split())
+    corrected: set[str] = set()  # left sides that have a true equation later on
     flaws = []
-    for equation in false:
-        if "".join(equation.text.split()) in asked:
-            continue
-        left = _left_key(text, equation)
-        corrected = any(other.true and _left_key(text, other) == left for other in equations)
-        if not corrected and not _is_doubted(text, equation):
+    for equation in reversed(equations):
+        left = "".join(token.value for token in equation.link.left.tokens)
+        if equation.true:
+            corrected.add(left)
+        elif left not in corrected and "".join(equation.text.split()) not in asked and not _is_doubted(text, equation):
             flaws.append(equation)
-    return flaws
-
-
-def _left_key(text: str, equation: Equation) -> str:
-    return "".join(token.value for token in equation.link.left.tokens)
+    return flaws[::-1]
 
 
 def _is_doubted(text: str, equation: Equation) -> bool:
-    before = text[max(equation.begin - BEFORE_CHARS, 0) : equation.begin]
-    sentences = [*_SENTENCE_END.finditer(before)]
-    before = before[sentences[-1].end() :] if sentences else before
-    return bool(_DOUBT_BEFORE.search(before) or _DOUBT_AFTER.search(text, equation.end, equation.end + AFTER_CHARS))
+    """Whether the text around an equation supposes it, questions it or takes it back."""
+    begin, end = equation.begin, equation.end
+    if "digit" in text[max(begin - DIGIT_CHARS, 0) : begin]:  # 7^2 = 9: the last digit
+        return True
+    before = _SENTENCE_END.split(text[max(begin - BEFORE_CHARS, 0) : begin])[-1]
+    return bool(
+        _DOUBT_BEFORE.search(before)
+        or _DOUBT_AFTER.search(text, end, end + DOUBT_CHARS)
+        or _RETRACTION.search(text, end, end + RETRACTION_CHARS)
+    )
 
 
 def _is_direct(text: str, answer: str | None) -> bool:
