@@ -130,6 +130,23 @@ PERPLEXITY_SCHEMA = _schema(
     _optional(pa.list_(pa.float32()), "token_nlls"),
     _optional(pa.list_(pa.float32()), "token_entropies"),  # null: the engine was vLLM, which has none
 )
+# One row per correct completion that shows working (data/reasoning/{model}/{dataset}.parquet).
+REASONING_SCHEMA = _schema(
+    _required(STRING, "problem_id"),
+    _required(INT32, "sample"),
+    _required(STRING, "text"),  # hash of the text: equal texts are one question to the judge
+    _required(BOOL, "chosen"),  # one of the `reasoning.hits` that were chosen at random, and asked about
+    _required(INT32, "votes", "votes_sound"),  # of the judge on this text; 0: not asked, or no usable reply
+    _optional(BOOL, "sound"),  # by `reasoning.rule`; null: no vote
+)
+# Good traces of a model, as they are and with a planted error (data/reasoning/{model}.calibration.parquet).
+CALIBRATION_SCHEMA = _schema(
+    _required(STRING, "dataset", "problem_id"),
+    _required(INT32, "sample"),
+    _required(BOOL, "planted"),
+    _required(INT32, "votes", "votes_sound"),
+    _optional(BOOL, "sound"),
+)
 ENTROPY_SCHEMA = _schema(
     _required(STRING, "problem_id"),
     _required(INT32, "sample"),
@@ -199,6 +216,14 @@ def analysis_path(pair: str) -> Path:
 
 def perplexity_path(model: str, dataset: str) -> Path:
     return DATA_DIR / "perplexity" / model / f"{dataset}.parquet"
+
+
+def reasoning_path(model: str, dataset: str) -> Path:
+    return DATA_DIR / "reasoning" / model / f"{dataset}.parquet"
+
+
+def calibration_path(model: str) -> Path:
+    return DATA_DIR / "reasoning" / f"{model}.calibration.parquet"
 
 
 def entropy_path(model: str, dataset: str) -> Path:

@@ -25,7 +25,7 @@ from leash.params import groups, loading
 STAGES_BY_LEVEL: dict[str, tuple[str, ...]] = {
     "everything": (),  # DVC transfers all stages if none is named; most of it is completions
     # What every metric is computed from, at any epsilon and any k that was drawn: megabytes.
-    "verdicts": ("fetch", "verify", "mass", "categorize", "perplexity", "entropy", "report"),
+    "verdicts": ("fetch", "verify", "reasoning", "mass", "categorize", "perplexity", "entropy", "report"),
     "report": ("report",),
 }
 FILE_TYPE = click.Path(path_type=Path)
@@ -187,6 +187,19 @@ def verify(model: str, dataset: str, file: Path) -> None:
     verified = run(params, model, dataset)
     metadata.copy_metadata_to_verdicts(model, dataset)
     click.echo(f"{model} on {dataset}: {verified:,} completions verified.")
+
+
+@main.command()
+@PARAMS_OPTION
+def reasoning(file: Path) -> None:
+    """Ask a judge about the working of correct completions.
+
+    Does nothing if `reasoning.judge` is not set. Prints the estimated cost before it asks.
+    """
+    from stages.reasoning.stage import run
+
+    for sentence in run(loading.load(file)):
+        click.echo(sentence, err=True)
 
 
 @main.command()

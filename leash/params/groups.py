@@ -260,6 +260,29 @@ class Verify(Group):
     code: Code = Code()
 
 
+class Reasoning(Group):
+    """A judge of the working of correct completions, on an OpenAI-compatible server. `judge` is the served model's name
+    (default: no judge). It is asked about at most `hits` correct completions of each model and problem, with `votes`
+    votes each, and about `planted` good traces of each model, as they are and with one planted error. Prices are
+    dollars per million tokens; what `budget` dollars do not pay for is not asked."""
+
+    judge: str | None = None
+    url: str = "https://api.openai.com/v1"
+    key: EnvironmentName = "OPENAI_API_KEY"
+    prompt: str | None = None
+    votes: Positive = 1
+    rule: Literal["any", "all", "majority"] = "majority"
+    hits: Positive = 8
+    planted: Positive = 100
+    budget: NotNegative = 0.0
+    price_in: NotNegative = 2.0
+    price_out: NotNegative = 8.0
+    concurrency: Positive = 16
+    retries: Count = 8
+    timeout: Positive = 600
+    seed: int = 0
+
+
 class Categorize(Group):
     """`k`: use the first k samples. `units`: what to count. A net change below `margin`, a share of the problems, is
     irrelevant. `clusters`: whether problems of one cluster count as one draw. Intervals use `bootstrap` resamples with
@@ -313,6 +336,7 @@ class Params(Group):
     train: Train = Train()
     sample: Sample = Sample()
     verify: Verify = Verify()
+    reasoning: Reasoning = Reasoning()
     categorize: Categorize = Categorize()
     mass: Mass = Mass()
     perplexity: Perplexity = Perplexity()

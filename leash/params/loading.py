@@ -72,7 +72,7 @@ def translate_validation_error(error: ValidationError) -> errors.ParamError:
         return errors.UnknownKeyError(key)
     if first["type"] == "missing":
         return errors.MissingKeyError(key)
-    if key in ("sample.openai.key", "verify.judge.key"):  # the value may be an API key: do not show it
+    if key in ("sample.openai.key", "verify.judge.key", "reasoning.key"):  # the value may be an API key: do not show it
         return errors.ParamError(key, errors.KEY_VARIABLE_ADVICE)
     value = security.mask_keys(BOUNDED_REPR.repr(first["input"]))
     value = value if len(value) <= MAX_VALUE_CHARS else f"{value[: MAX_VALUE_CHARS - 3]}…"

@@ -21,7 +21,7 @@ from leash.errors import LeashError
 from leash.params.errors import KEY_VARIABLE_ADVICE, ParamError
 
 if TYPE_CHECKING:
-    from leash.params.groups import Judge, OpenAI, Params
+    from leash.params.groups import Judge, OpenAI, Params, Reasoning
 
 # The keys of common providers. Amazon's have no prefix, but a digit after capitals, which no name of a variable of 16
 # characters without an underscore is likely to have.
@@ -57,6 +57,7 @@ def complaints(params: Params) -> Iterator[ParamError]:
     sources |= {f"datasets.{name}": (dataset.path, dataset.hub) for name, dataset in params.datasets.items()}
     paths = {f"{key}.path": path for key, (path, _) in sources.items()}
     paths |= {"perplexity.traces": params.perplexity.traces, "verify.judge.prompt": params.verify.judge.prompt}
+    paths["reasoning.prompt"] = params.reasoning.prompt
     for key, path in paths.items():
         if path and is_escaping_path(path):
             remedy = "move the file or folder into it, or write the full path"
@@ -70,7 +71,8 @@ def complaints(params: Params) -> Iterator[ParamError]:
         if dataset.files and (os.path.isabs(dataset.files) or ".." in Path(dataset.files).parts):
             problem = f"is {dataset.files}, which leads out of the data set's folder; name files in it."
             yield ParamError(f"datasets.{name}.files", problem)
-    servers: dict[str, OpenAI | Judge] = {"sample.openai": params.sample.openai, "verify.judge": params.verify.judge}
+    servers: dict[str, OpenAI | Judge | Reasoning] = {"sample.openai": params.sample.openai}
+    servers |= {"verify.judge": params.verify.judge, "reasoning": params.reasoning}
     for group, server in servers.items():
         if API_KEY_PATTERN.fullmatch(server.key):
             yield ParamError(f"{group}.key", KEY_VARIABLE_ADVICE)

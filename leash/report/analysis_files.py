@@ -17,7 +17,7 @@ GROUP_KEYS = frozenset(
         *("confidence", "consolidation", "corrected_for", "counting", "cover_at_tau", "crossing", "decision"),
         *("decision_k", "deconvolved", "difference", "efficiency_gap", "epsilon", "equivalence", "expected"),
         *("extrapolation", "first_gain", "first_k", "first_k_hit_rate", "first_loss", "g_pass_at_k"),
-        *("guess_floor", "identified", "k", "maj_at_k", "mass_map", "mcnemar", "noise", "noise_floor"),
+        *("guess_floor", "identified", "judged", "k", "maj_at_k", "mass_map", "mcnemar", "noise", "noise_floor"),
         *("pass_at_k", "posterior", "problems", "resamples", "sure", "test", "tested", "tilt", "uncategorized"),
         *("controls", "working"),
     }

@@ -31,7 +31,7 @@ from leash.statistics.categories import categorize_problems
 from leash.statistics.counts import ROLES, Counts
 from leash.statistics.decision import correct_for_several
 from leash.statistics.problem_group import budget_grid
-from stages.categorize import controls
+from stages.categorize import controls, judged
 
 SQL_DIR = Path(__file__).parent
 # maj@k of each problem at the powers of two up to k and at k itself, by (model, data set, k) and problem.
@@ -54,6 +54,8 @@ def write_analyses(
         analyses[pair] = analyze_groups(rows, settings_of(params), params.models_of(pair), majorities, controlled)
         for group, analysis in analyses[pair].items():
             analysis["working"] = controls.summarize_working(working, pair, group)
+        for group, of_judge in judged.analyze_judged(params, pair, rows).items():
+            analyses[pair][group]["judged"] = to_jsonable(of_judge)
     correct_families(params, analyses)
     # A control is a second look at the same comparison, not another comparison.
     for control in by_control:

@@ -94,6 +94,7 @@ def build_param_files(params: Params) -> dict[Path, Any]:
         "train": dumped["train"],
         "sample": dumped["sample"],
         "verify": dumped["verify"],
+        "reasoning": dumped["reasoning"],
         "mass": {**dumped["mass"], "units": categorize["units"]},
         "categorize": categorize,
         # The names of all models: a trace source with the name of a model is refused.
@@ -136,5 +137,7 @@ def find_inputs(params: Params) -> Iterator[Input]:
         if prompt := params.verify.judge.prompt:
             graded = all(tables.shards(tables.verdicts_folder(model, name)) for model in params.run.models)
             yield Input(folder / "judge_prompt.txt", "verify.judge.prompt", prompt, "", graded)
+    prompt, asked = params.reasoning.prompt, any(Path("data/reasoning").rglob("*.parquet"))
+    yield Input(INPUTS_DIR / "reasoning_prompt.txt", "reasoning.prompt", prompt, "the prompt of Leash", asked)
     traces, scored = params.perplexity.traces, any(Path("data/perplexity").rglob("*.parquet"))
     yield Input(INPUTS_DIR / "traces", "perplexity.traces", traces, "no traces", scored)

@@ -1,0 +1,1 @@
+"""What a judge says about the working of correct completions."""
