@@ -114,7 +114,8 @@ def judged_table(analyses: AnalysesByPair) -> pa.Table:
             sound, categories = (judged.get(name) or {} for name in ("sound_hits", "categories"))
             estimates = {f"{role}_sound_hits": sound.get(role) or UNKNOWN for role in ROLES}
             estimates |= {letter: categories.get(letter) or UNKNOWN for letter in "PESO"}
-            plain = {name: judged[name] for name in ("judge", "rule", "votes", "asked", "hits", "refused")}
+            plain = {name: judged[name] for name in ("judge", "rule", "votes", "refused")}
+            plain |= {name: sum(judged[name].values()) for name in ("asked", "hits")}
             rows.append({"pair": pair, "dataset": group, **plain, **estimate_columns(estimates)})
     return tables.table_from_rows(rows, JUDGED_SCHEMA)
 

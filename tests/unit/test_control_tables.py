@@ -167,7 +167,7 @@ def test_a_judge_has_a_row_of_its_own(run: Params) -> None:
     *_, judged = view_rows(run, found, "reasoning")
     assert len(judged) == len(HEADER)
     assert judged[1:4] == ["judged by a-judge", "6.1 (3.0 to 9.5)", "6.1 (3.0 to 9.5)"]
-    assert control_metrics(found["tuned"])["judged"]["all"]["asked"] == 400
+    assert control_metrics(found["tuned"])["judged"]["all"]["asked"] == {"base": 150, "rlvr": 250}
     # A judge that is no better than chance gives no number.
     refused = JUDGED | {"refused": "no better than chance", "categories": None, "sound_hits": None}
     found["tuned"]["all"]["judged"] = refused

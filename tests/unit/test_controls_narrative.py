@@ -246,14 +246,18 @@ def test_the_headline_by_right_working_says_if_the_other_bound_decides_otherwise
     assert other not in control_headline(with_controls(GAIN), "sound", "base", "tuned")
 
 
-JUDGED = {
+def rate(value: float) -> dict[str, float]:
+    return {"value": value, "low": value - 0.05, "high": value + 0.05}
+
+
+JUDGED: dict[str, Any] = {
     "judge": "a-judge",
     "rule": "majority",
     "votes": 3,
-    "asked": 400,
-    "hits": 9000,
-    "sensitivity": {"base": 0.8, "rlvr": 0.85},
-    "specificity": {"value": 0.9, "low": 0.8, "high": 0.95},
+    "asked": {"base": 150, "rlvr": 250},
+    "hits": {"base": 4000, "rlvr": 5000},
+    "sensitivity": {"base": rate(0.8), "rlvr": rate(0.85)},
+    "specificity": {"base": rate(0.9), "rlvr": rate(0.95)},
     "sound_hits": {role: {"value": 60.0, "low": 50.0, "high": 70.0} for role in ("base", "rlvr")},
     "categories": {letter: {"value": 6.12, "low": 3.0, "high": 9.5} for letter in "PESO"},
     "refused": None,
@@ -265,16 +269,21 @@ def test_a_judge_is_reported_with_its_errors() -> None:
     assert said == (
         "a-judge judged 400 hits of 9,000 (majority of 3 votes): corrected for its errors, P 6.1 (3.0 to 9.5), E 6.1 "
         "(3.0 to 9.5), S 6.1 (3.0 to 9.5), O 6.1 (3.0 to 9.5). It calls 80% (base) and 85% (rlvr) of the right working "
-        "right (sensitivity) and calls 90% of the planted errors wrong (specificity)."
+        "right (sensitivity) and calls 90% (base) and 95% (rlvr) of the planted errors wrong (specificity)."
     )
     assert reasoning(with_controls(GAIN) | {"judged": JUDGED})[-1] == said
 
 
 def test_a_judge_that_is_refused_counts_nothing() -> None:
-    refused = JUDGED | {"refused": "it is no better than chance.", "sensitivity": 0.5, "votes": 1}
+    refused = JUDGED | {
+        "refused": "it is no better than chance.",
+        "sensitivity": {"base": rate(0.5), "rlvr": None},
+        "votes": 1,
+    }
     [said] = judged_sentences({"judged": refused})
     assert said == (
-        "a-judge judged 400 hits of 9,000; nothing is concluded from it: it is no better than chance. It calls 50% of "
-        "the right working right (sensitivity) and calls 90% of the planted errors wrong (specificity)."
+        "a-judge judged 400 hits of 9,000; nothing is concluded from it: it is no better than chance. It calls 50% "
+        "(base) of the right working right (sensitivity) and calls 90% (base) and 95% (rlvr) of the planted errors "
+        "wrong (specificity)."
     )
     assert judged_sentences({"judged": None}) == judged_sentences({}) == []

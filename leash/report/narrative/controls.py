@@ -103,7 +103,8 @@ def judged_sentences(analysis: Analysis) -> list[str]:
     if not judged:
         return []
     quality = _judge_quality(judged)
-    asked = f"{judged['judge']} judged {pluralize(judged['asked'], 'hit')} of {judged['hits']:,}"
+    number, hits = (sum(judged[name].values()) for name in ("asked", "hits"))
+    asked = f"{judged['judge']} judged {pluralize(number, 'hit')} of {hits:,}"
     votes = f" ({judged['rule']} of {judged['votes']} votes)" if judged["votes"] > 1 else ""
     if judged["refused"]:
         return [f"{asked}{votes}; nothing is concluded from it: {judged['refused'].rstrip('.')}.{quality}"]
@@ -117,21 +118,10 @@ def _judge_quality(judged: Analysis) -> str:
     """The judge's sensitivity and specificity, which may differ between the models."""
     parts = []
     for name, what in (("sensitivity", "right working right"), ("specificity", "planted errors wrong")):
-        rates = judged.get(name)
-        if rates is None:
-            continue
-        by_model = rates if isinstance(rates, Mapping) and "value" not in rates else {"": rates}
-        shown = [
-            f"{_rate(rate)}{f' ({role})' if role else ''}" for role, rate in by_model.items() if _rate(rate) is not None
-        ]
+        shown = [f"{rate['value']:.0%} ({role})" for role, rate in judged[name].items() if rate is not None]
         if shown:
             parts.append(f"calls {join_names(shown)} of the {what} ({name})")
     return f" It {join_names(parts)}." if parts else ""
-
-
-def _rate(rate: Any) -> str | None:
-    value = rate["value"] if isinstance(rate, Mapping) else rate
-    return None if value is None else f"{value:.0%}"
 
 
 def _estimate(estimate: Mapping[str, Any]) -> str:
