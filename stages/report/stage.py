@@ -57,6 +57,9 @@ def run(params: Params) -> None:
 def collect_results(params: Params) -> Results:
     support = _read_support(params, "problem")
     analyses = {pair: read_analysis(pair) for pair in params.run.pairs}
+    for pair in params.run.pairs:
+        # A view exists only if its files do: a missing one gets its command here, not an error of the query.
+        tables.open_table(tables.support_path(pair, "control"), tables.CONTROL_SUPPORT_SCHEMA, "leash categorize")
     connection = database.open_database(params)
     statuses = audit.count_statuses(connection)
     hits = audit.find_decisive_hits(params, connection)

@@ -20,6 +20,7 @@ from leash.report.metrics import format_headline
 from leash.report.narrative import format_sentences, reasoning_sentences
 from leash.report.page import html
 from leash.report.page.views import HEADER, view_rows, view_table
+from stages.report import stage as report
 from tests import made
 from tests.unit.test_controls_narrative import JUDGED
 
@@ -154,6 +155,17 @@ def test_a_view_that_counts_the_same_is_not_printed() -> None:
         ]
     finally:
         path.write_text(before)
+
+
+def test_a_missing_table_of_the_controls_is_named_with_its_command(run: Params, tmp_path: Path) -> None:
+    path = tables.support_path("tuned", "control")
+    moved = path.rename(tmp_path / "moved.parquet")
+    try:
+        with pytest.raises(tables.MissingTableError) as caught:
+            report.collect_results(run)
+    finally:
+        moved.rename(path)
+    assert (caught.value.path, caught.value.made_by) == (path, "leash categorize")
 
 
 def test_a_judge_has_a_row_of_its_own(run: Params) -> None:

@@ -26,6 +26,7 @@ from leash.report.narrative import verdict_sentences
 from leash.report.page import content
 from leash.statistics.bootstrap_weights import AnalysisSettings
 from leash.statistics.decision import decide
+from stages.categorize.controls import CONTROLS, WORKING_COLUMNS
 from stages.categorize.group_analysis import analyze_groups, correct_families
 from stages.categorize.stage import add_categories
 from stages.cli import main
@@ -99,13 +100,21 @@ def reported(support: pa.Table, rows: list[Row], epsilon: float) -> tuple[Row, R
         run=SimpleNamespace(pairs=["tuned"], datasets=datasets),
         models_of=lambda _: ("mine", "tuned"),
         pair_k=lambda _, dataset: KS[dataset],
+        verify=SimpleNamespace(reading="strict"),
         categorize=SimpleNamespace(
             epsilon=epsilon, confidence=0.95, margin=0.02, clusters="auto", bootstrap=RESAMPLES, seed=0
         ),
     )
     chosen = AnalysisSettings(confidence=0.95, resamples=RESAMPLES, seed=0)
-    groups = {"tuned": analyze_groups(support, chosen, ("mine", "tuned"), {}, {})}
+    # Every control counts the same hits here, so it has to state the same.
+    by_control = dict.fromkeys(CONTROLS, support)
+    groups = {"tuned": analyze_groups(support, chosen, ("mine", "tuned"), {}, by_control)}
     correct_families(params, groups)
+    for control in CONTROLS:
+        correct_families(params, {"tuned": {name: a["controls"][control] for name, a in groups["tuned"].items()}})
+    no_hits = dict.fromkeys((*WORKING_COLUMNS, "unseen_share"), 0)
+    for analysis in groups["tuned"].values():
+        analysis["working"] = dict.fromkeys(("base", "rlvr"), no_hits)
     analyses = json.loads(json.dumps(groups))
     results: Any = SimpleNamespace(
         metrics=compute_metrics(support),
@@ -117,6 +126,8 @@ def reported(support: pa.Table, rows: list[Row], epsilon: float) -> tuple[Row, R
         verdicts={"tuned": verdict_sentences(analyses["tuned"]["all"], "mine", "tuned")},
     )
     metrics = metrics_by_pair(params, results)
+    for found in metrics["tuned"]["controls"]["all"].values():
+        assert [found[name] for name in (*"PESO", "decision")] == [metrics["tuned"][n] for n in (*"PESO", "decision")]
     ks = content.slider_ks(params)
     problems = content.number_problems(support)
     by_key = {(row["dataset"], row["problem_id"]): row for row in rows}
