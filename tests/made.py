@@ -110,11 +110,7 @@ def _verdicts(model: str, dataset: str, names: list[str], hits: Any) -> None:
         "process": pa.array(process, mask=without),
         "flaw": pa.array([FLAW] * right.size, mask=without | (process != "unsound")),
     }
-    columns |= dict.fromkeys(("correct_strict", "correct_lenient"), columns["correct"])
-    size = len(right)
-    columns |= {field.name: pa.nulls(size, field.type) for field in tables.VERDICTS_SCHEMA if field.name not in columns}
-    columns["process"] = pa.array(["unchecked"] * size, mask=~right)
-    content = pa.table({name: columns[name] for name in tables.VERDICTS_SCHEMA.names}).cast(tables.VERDICTS_SCHEMA)
+    content = pa.table(columns).cast(tables.VERDICTS_SCHEMA)
     tables.write(tables.verdicts_folder(model, dataset) / "a.parquet", content, tables.VERDICTS_SCHEMA)
 
 
