@@ -7,6 +7,10 @@ traces that it calls unsound). Two estimates follow:
     corrected_share     the share of sound hits of one model (Rogan-Gladen), without a model of the problems
     draw_soundness      whether each text of a pair is sound, drawn from a posterior; P/E/S/O and CoT-pass@k follow
 
+At epsilon 0 a single sound text makes the difference, and nobody asked about every text. So the categories have two
+counts for each draw: by the texts that were asked about alone, and by all texts, the others drawn from the posterior.
+An interval reaches from what the one makes of it to what the other does.
+
 The unit of judgement is a text, not a hit: a judge that reads the same text again says the same again, so identical
 texts count as one judgement, whichever model wrote them. What is not covered: errors of other kinds than the planted
 ones, which the judge may see more or less often.
@@ -16,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy.special import expit, gammaln
@@ -30,17 +34,23 @@ SHARE_LOGITS = np.array([-np.inf, -4.5, -3.0, -1.5, 0.0, 1.5, 3.0, 4.5, np.inf])
 
 class SharePrior(NamedTuple):
     """What is thought of the shares before any vote: `same`, the mass of "both models have the same share on a problem"
-    (otherwise the shares are independent), `end`, that of each end, and `spread`, how far the logits of other shares
-    are from 0."""
+    (otherwise the shares are independent), `never` and `always`, that of the ends, and `least`, the smallest logit of
+    the shares in between, which are equally likely."""
 
     same: float
-    end: float
-    spread: float
+    never: float
+    always: float
+    least: float
 
 
 # Few judged hits leave open which of these is right, and E and S depend on it. An interval is the union of those under
-# each: models that have little or much in common, and shares that are anything or mostly 0, 1 or in the middle.
-SHARE_PRIORS = (SharePrior(0.5, 0.2, 9.0), SharePrior(0.99, 0.2, 9.0), SharePrior(0.99, 0.4, 2.0))
+# each: models that have little or much in common, and shares that are anything, or zero or else at least a half. A
+# problem with many unsound texts looks like one with few sound ones: under the third prior it is the former.
+SHARE_PRIORS = (
+    SharePrior(0.5, 0.2, 0.2, least=-np.inf),
+    SharePrior(0.99, 0.2, 0.2, least=-np.inf),
+    SharePrior(0.99, 0.4, 0.2, least=0.0),
+)
 PRIOR_PROBLEMS = 2.0  # the weight of these guesses against the problems of the data set
 # How much more often a text is sound if it is frequent, or written by both models: a shift of the logit for each kind.
 SHIFTS = np.linspace(-7.5, 7.5, 21)
@@ -50,6 +60,7 @@ WRITERS = 3  # base alone, the other model alone, both
 JUDGES = 60  # draws of the judge's sensitivity and specificity
 WARM_UP = 30  # turns of the sampler after each of them, before draws of texts are kept
 KEPT = 10
+SMALLEST_MASS = 1e-300  # of a point of the grid: its logarithm is finite
 SMALLEST_EDGE = 0.01  # of sensitivity + specificity - 1 in a draw: below, the judge says nothing
 
 
@@ -172,10 +183,9 @@ def text_kinds(hits: IntArray) -> IntArray:
 
 def grid_prior(prior: SharePrior) -> FloatArray:
     """The mass of each pair of shares, base by other model, as one row."""
-    margin = np.zeros(len(SHARE_LOGITS))
-    margin[1:-1] = np.exp(-0.5 * (SHARE_LOGITS[1:-1] / prior.spread) ** 2)
-    margin *= (1 - 2 * prior.end) / margin.sum()
-    margin[[0, -1]] = prior.end
+    margin = (prior.least <= SHARE_LOGITS) & np.isfinite(SHARE_LOGITS)
+    margin = margin * (1 - prior.never - prior.always) / margin.sum()
+    margin[[0, -1]] = prior.never, prior.always
     return np.asarray((prior.same * np.diag(margin) + (1 - prior.same) * np.outer(margin, margin)).ravel())
 
 
@@ -217,7 +227,7 @@ def draw_soundness(
     ]
     shift_prior = -0.5 * (SHIFTS / SHIFT_SD) ** 2
     shift = np.full(number, len(SHIFTS) // 2)
-    mass = prior / prior.sum()
+    mass = np.maximum(prior / prior.sum(), SMALLEST_MASS)
     judges = len(rates.sensitivity)
     result = np.zeros((judges * KEPT, len(kinds)), dtype=bool)
     yes, unknown = texts.judged == 1, texts.judged < 0
@@ -226,7 +236,7 @@ def draw_soundness(
         se, sp = rates.sensitivity[judge][writer], rates.specificity[judge][writer]
         chance = np.take_along_axis(chances, shift[:, None, None], axis=2)[:, :, 0]  # by kind and pair of shares
         called = chance * se[:, None] + (1 - chance) * (1 - sp)[:, None]
-        share = _draw_rows(said[1] @ np.log(called) + said[0] @ np.log(1 - called) + np.log(mass), random)
+        share = _draw_rows(said[1] @ np.log(called) + said[0] @ np.log1p(-called) + np.log(mass), random)
         place = share[texts.problem]
         of_text = chance[kinds, place]
         hit = np.where(yes, se[kinds], 1 - se[kinds])
@@ -239,7 +249,7 @@ def draw_soundness(
         counts = np.bincount(cell, minlength=2 * number * points).reshape(2, number, 1, points).astype(float)
         weights = (counts[1] @ log_chance + counts[0] @ log_not)[:, 0]
         shift = _draw_rows(weights + shift_prior, random)
-        mass = np.maximum(random.dirichlet(prior + np.bincount(share, minlength=points)), 1e-300)
+        mass = np.maximum(random.dirichlet(prior + np.bincount(share, minlength=points)), SMALLEST_MASS)
     return result
 
 
@@ -249,7 +259,18 @@ def _draw_rows(log_weights: FloatArray, random: np.random.Generator) -> IntArray
     return np.asarray((random.random((len(chances), 1)) * chances[:, -1:] > chances).sum(axis=1))
 
 
-def sound_hits(texts: JudgedTexts, soundness: BoolArray) -> IntArray:
+class SoundHits(NamedTuple):
+    """The number of sound hits by draw, problem and model: of the texts that were asked about, and of all."""
+
+    asked: IntArray
+    all: IntArray
+
+
+def sound_hits(texts: JudgedTexts, soundness: BoolArray) -> SoundHits:
+    return SoundHits(count_sound_hits(texts, soundness & (texts.judged >= 0)), count_sound_hits(texts, soundness))
+
+
+def count_sound_hits(texts: JudgedTexts, soundness: BoolArray) -> IntArray:
     """The number of sound hits: by draw, problem and model."""
     result = np.zeros((len(soundness), texts.problems, 2), dtype=np.int64)
     for role in (0, 1):
@@ -259,25 +280,43 @@ def sound_hits(texts: JudgedTexts, soundness: BoolArray) -> IntArray:
     return result
 
 
-def count_letters(sound: IntArray, needed: IntArray) -> dict[str, IntArray]:
+class Bounds(NamedTuple):
+    """A number in each draw: the least and the most it can be whatever the texts are that nobody asked about, and what
+    it is if these are as drawn."""
+
+    least: FloatArray | IntArray
+    value: FloatArray | IntArray
+    most: FloatArray | IntArray
+
+
+def count_letters(sound: SoundHits, needed: IntArray) -> dict[str, Bounds]:
     """The number of problems in P, E, S and O in each draw; `needed`: the sound hits that support takes, by problem and
-    model."""
-    base, other = (sound[:, :, role] >= needed[:, role] for role in (0, 1))
-    return {
-        "P": (base & other).sum(axis=1),
-        "E": (~base & other).sum(axis=1),
-        "S": (base & ~other).sum(axis=1),
-        "O": (~base & ~other).sum(axis=1),
+    model. More sound texts can only add support, so E is least with all texts of the base and the asked ones of the
+    other model, and so on."""
+    base, other = (sound.asked >= needed)[:, :, 0], (sound.asked >= needed)[:, :, 1]
+    base_all, other_all = (sound.all >= needed)[:, :, 0], (sound.all >= needed)[:, :, 1]
+    masks = {
+        "P": (base & other, base_all & other_all, base_all & other_all),
+        "E": (~base_all & other, ~base_all & other_all, ~base & other_all),
+        "S": (base & ~other_all, base_all & ~other_all, base_all & ~other),
+        "O": (~base_all & ~other_all, ~base_all & ~other_all, ~base & ~other),
     }
+    return {name: Bounds(*(mask.sum(axis=1) for mask in three)) for name, three in masks.items()}
 
 
-def summarize_draws(draws: Sequence[FloatArray | IntArray], confidence: float) -> dict[str, float]:
+def summarize_draws(draws: Sequence[Bounds], confidence: float) -> dict[str, float]:
     """The mean of the draws under each prior, and the union of their intervals. Ends of counts are counts."""
-    whole = np.issubdtype(draws[0].dtype, np.integer)
-    ends = [(1 - confidence) / 2, (1 + confidence) / 2]
-    bounds = [np.quantile(each, ends, method="inverted_cdf" if whole else "linear") for each in draws]
-    low, high = min(float(low) for low, _ in bounds), max(float(high) for _, high in bounds)
-    return {"value": float(np.mean([each.mean() for each in draws])), "low": low, "high": high}
+    whole = np.issubdtype(draws[0].value.dtype, np.integer)
+    method: Literal["inverted_cdf", "linear"] = "inverted_cdf" if whole else "linear"
+    low = min(float(np.quantile(each.least, (1 - confidence) / 2, method=method)) for each in draws)
+    high = max(float(np.quantile(each.most, (1 + confidence) / 2, method=method)) for each in draws)
+    return {"value": float(np.mean([each.value.mean() for each in draws])), "low": low, "high": high}
+
+
+def bound_pass_at_k(sound: SoundHits, role: int, n: IntArray, k: int) -> Bounds:
+    """CoT-pass@k of one model in each draw."""
+    asked, every = (sound_pass_at_k(hits[:, :, role], n, k) for hits in sound)
+    return Bounds(asked, every, every)
 
 
 def sound_pass_at_k(sound: IntArray, n: IntArray, k: int) -> FloatArray:

@@ -20,9 +20,9 @@ from leash import tables
 from leash.counting.metrics import group_masks
 from leash.params.groups import Params
 from leash.statistics import judged, seeds
-from leash.statistics.array_types import BoolArray, IntArray
+from leash.statistics.array_types import BoolArray
 from leash.statistics.counts import ROLES
-from leash.statistics.judged import Calibration, ChosenHits, JudgedTexts
+from leash.statistics.judged import Calibration, ChosenHits, JudgedTexts, SoundHits
 from leash.statistics.problem_group import budget_grid
 from leash.statistics.support import hits_above
 
@@ -86,11 +86,11 @@ def build_texts(rows: list[pa.Table], problems: list[str]) -> JudgedTexts:
 
 def draw_posterior(
     params: Params, pair: str, support: pa.Table, rows: dict[str, list[pa.Table]], calibrations: list[Calibration]
-) -> dict[str, list[IntArray]]:
+) -> dict[str, list[SoundHits]]:
     """Sound hits by data set, prior, draw, problem and model. All data sets share the draws of the judge's rates."""
     random = seeds.stream("judged", params.categorize.seed, pair)
     rates = judged.draw_rates(calibrations, judged.JUDGES, random)
-    posterior: dict[str, list[IntArray]] = {}
+    posterior: dict[str, list[SoundHits]] = {}
     for dataset, both in rows.items():
         names = support.filter(pc.equal(support["dataset"], dataset))["problem_id"].to_pylist()
         texts = build_texts(both, names)
@@ -129,7 +129,7 @@ def summarize_group(
     mask: BoolArray,
     rows: dict[str, list[pa.Table]],
     calibrations: list[Calibration],
-    posterior: dict[str, list[IntArray]],
+    posterior: dict[str, list[SoundHits]],
     refused: str | None,
 ) -> dict[str, Any]:
     confidence, seed = params.categorize.confidence, params.categorize.seed
@@ -162,14 +162,16 @@ def summarize_group(
 
 
 def summarize_letters(
-    group: pa.Table, mask: BoolArray, support: pa.Table, posterior: dict[str, list[IntArray]], confidence: float
+    group: pa.Table, mask: BoolArray, support: pa.Table, posterior: dict[str, list[SoundHits]], confidence: float
 ) -> dict[str, Any]:
     """P/E/S/O and CoT-pass@k of a group, from draws of the sound hits of its problems."""
     datasets = support["dataset"].to_numpy(zero_copy_only=False)
     draws = []
     for i in range(len(judged.SHARE_PRIORS)):
-        parts = [posterior[name][i][:, mask[datasets == name]] for name in dict.fromkeys(datasets[mask])]
-        draws.append(np.concatenate(parts, axis=1))
+        parts = [
+            [hits[:, mask[datasets == name]] for hits in posterior[name][i]] for name in dict.fromkeys(datasets[mask])
+        ]
+        draws.append(SoundHits(*(np.concatenate(hits, axis=1) for hits in zip(*parts, strict=True))))
     # In the order of the parts: by data set.
     order = np.concatenate([np.flatnonzero(datasets[mask] == name) for name in dict.fromkeys(datasets[mask])])
     n = {role: group[f"n_{role}"].to_numpy()[order] for role in ROLES}
@@ -180,9 +182,7 @@ def summarize_letters(
     for i, role in enumerate(ROLES):
         budgets = [k for k in budget_grid(group["k"].to_numpy()) if k <= n[role].min()]
         curves[role] = {
-            str(k): judged.summarize_draws(
-                [judged.sound_pass_at_k(each[:, :, i], n[role], k) for each in draws], confidence
-            )
+            str(k): judged.summarize_draws([judged.bound_pass_at_k(each, i, n[role], k) for each in draws], confidence)
             for k in budgets
         }
     categories = {name: judged.summarize_draws([each[name] for each in letters], confidence) for name in "PESO"}

@@ -99,7 +99,7 @@ def try_once(data: list[Texts], judge: argparse.Namespace, trial: int) -> dict[s
     if any(each.refusal(0.95) for each in calibrations):
         return {}
     rates = judged.draw_rates(calibrations, judged.JUDGES, random)
-    letters: list[dict[str, Any]] = [dict.fromkeys("PESO", 0) for _ in judged.SHARE_PRIORS]
+    letters: list[dict[str, Any]] = [dict.fromkeys("PESO") for _ in judged.SHARE_PRIORS]
     true = dict.fromkeys("PESO", 0)
     parts: list[list[ChosenHits]] = [[], []]
     for problem, hits, truth, problems in data:
@@ -119,11 +119,12 @@ def try_once(data: list[Texts], judge: argparse.Namespace, trial: int) -> dict[s
         texts = JudgedTexts(problem, hits, np.where(asked, said.astype(int), -1), problems)
         needed = np.ones((problems, 2), dtype=np.int64)
         for name, count in judged.count_letters(judged.sound_hits(texts, truth[None]), needed).items():
-            true[name] += int(count[0])
+            true[name] += int(count.value[0])
         for i, prior in enumerate(judged.SHARE_PRIORS):
             soundness = judged.draw_soundness(texts, rates, prior, random)
             for name, count in judged.count_letters(judged.sound_hits(texts, soundness), needed).items():
-                letters[i][name] = letters[i][name] + count
+                before = letters[i][name]
+                letters[i][name] = judged.Bounds(*map(np.add, before, count)) if before else count
     covered = {}
     for name in "PESO":
         found = judged.summarize_draws([each[name] for each in letters], 0.95)

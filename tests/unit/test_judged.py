@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from leash.statistics import judged, seeds
-from leash.statistics.judged import Calibration, ChosenHits, JudgedTexts, JudgeRates
+from leash.statistics.judged import Bounds, Calibration, ChosenHits, JudgedTexts, JudgeRates
 
 PRIOR = judged.SHARE_PRIORS[0]
 PERFECT = Calibration(100_000, 100_000, 100_000, 100_000)
@@ -119,15 +119,35 @@ def test_a_perfect_judge_of_every_text_leaves_no_doubt() -> None:
     assert np.all(soundness == truth)
     sound = judged.sound_hits(texts, soundness)
     expected = np.array([(hits * truth[:, None])[problem == i].sum(axis=0) for i in range(10)])
-    assert np.all(sound == expected)
+    assert np.all(sound.all == expected)
     letters = judged.count_letters(sound, np.full((10, 2), 2))
-    assert letters["E"][0] == np.sum((expected[:, 0] < 2) & (expected[:, 1] >= 2))
-    assert sum(int(count[0]) for count in letters.values()) == 10
+    assert letters["E"].value[0] == np.sum((expected[:, 0] < 2) & (expected[:, 1] >= 2))
+    assert sum(int(count.value[0]) for count in letters.values()) == 10
+    # Every text was asked about, so there is nothing to bound.
+    assert all(np.array_equal(count.least, count.most) for count in letters.values())
+
+
+def test_texts_that_nobody_asked_about_widen_the_categories() -> None:
+    """Each bound is what the category can be for some way in which these texts are sound, by enumeration."""
+    hits = np.array([[1, 0], [1, 0], [0, 1], [0, 1]])
+    texts = JudgedTexts(np.zeros(4, dtype=np.int64), hits, np.array([0, -1, 1, -1]), 1)
+    needed = np.ones((1, 2), dtype=np.int64)
+    found = judged.count_letters(judged.sound_hits(texts, np.array([[False, True, True, True]])), needed)
+    possible = []
+    for unasked in itertools.product([False, True], repeat=2):
+        soundness = np.array([[False, unasked[0], True, unasked[1]]])
+        counts = judged.count_sound_hits(texts, soundness)
+        possible.append(judged.count_letters(judged.SoundHits(counts, counts), needed))
+    for letter in "PESO":
+        values = [each[letter].value[0] for each in possible]
+        assert (found[letter].least[0], found[letter].most[0]) == (min(values), max(values))
+    assert found["P"].value[0] == 1
 
 
 def test_intervals_are_the_union_over_priors() -> None:
-    found = judged.summarize_draws([np.array([3, 3, 4]), np.array([7, 8, 8])], 0.95)
-    assert (found["low"], found["high"]) == (3, 8)
+    draws = [Bounds(each - 1, each, each + 2) for each in (np.array([3, 3, 4]), np.array([7, 8, 8]))]
+    found = judged.summarize_draws(draws, 0.95)
+    assert (found["low"], found["high"]) == (2, 10)
     assert found["value"] == pytest.approx((10 / 3 + 23 / 3) / 2)
 
 
@@ -159,5 +179,5 @@ def test_made_up_problems_are_covered() -> None:
         drawn = [judged.count_letters(judged.sound_hits(texts, each), needed) for each in soundness]
         for letter in "PESO":
             found = judged.summarize_draws([each[letter] for each in drawn], 0.95)
-            covered.append(found["low"] <= true[letter][0] <= found["high"])
+            covered.append(found["low"] <= true[letter].value[0] <= found["high"])
     assert sum(covered) >= 21  # of 24
