@@ -270,7 +270,7 @@ class Reasoning(Group):
     url: str = "https://api.openai.com/v1"
     key: EnvironmentName = "OPENAI_API_KEY"
     prompt: str | None = None
-    votes: Positive = 1
+    votes: Positive = 3
     rule: Literal["any", "all", "majority"] = "majority"
     hits: Positive = 8
     planted: Positive = 100

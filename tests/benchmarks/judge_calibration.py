@@ -204,7 +204,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=50)
     parser.add_argument("--sensitivity", type=float, default=0.8)
     parser.add_argument("--specificity", type=float, default=0.9)
-    parser.add_argument("--votes", type=int, default=1)
+    parser.add_argument("--votes", type=int, default=3)
     parser.add_argument("--rule", default="majority")
     parser.add_argument("--hits", type=int, default=8)
     parser.add_argument("--planted", type=int, default=100)

@@ -75,7 +75,7 @@ def write_run(url: str, **changes: Any) -> Params:
     raw["models"] = {name: {"engine": "import"} for name in MODELS}
     raw["pairs"] = {"tuned": {"base": "mine", "rlvr": "tuned"}}
     raw["datasets"] = {"sums": {"imported": True, "grader": "exact", "k": 4}}
-    settings = {"judge": "wise", "url": url, "price_in": 0.0, "price_out": 0.0, "hits": 8, "planted": 6}
+    settings = {"judge": "wise", "url": url, "price_in": 0.0, "price_out": 0.0, "hits": 8, "planted": 6, "votes": 1}
     raw["reasoning"] = settings | changes
     params = write_params(Path(), raw)
     problems = [
