@@ -52,8 +52,9 @@ def write_analyses(
         rows, *of_controls = (rows.filter(pc.equal(rows["pair"], pair)) for rows in (support, *by_control.values()))
         controlled = dict(zip(by_control, of_controls, strict=True))
         analyses[pair] = analyze_groups(rows, settings_of(params), params.models_of(pair), majorities, controlled)
+        stopped = controls.has_stopped_early(rows)
         for group, analysis in analyses[pair].items():
-            analysis["working"] = controls.summarize_working(working, pair, group)
+            analysis["working"] = controls.summarize_working(working, pair, group, stopped=stopped)
         for group, of_judge in judged.analyze_judged(params, pair, rows).items():
             analyses[pair][group]["judged"] = to_jsonable(of_judge)
     correct_families(params, analyses)

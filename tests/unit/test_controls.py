@@ -10,6 +10,7 @@ import pytest
 
 from leash import tables
 from leash.params.groups import Params
+from leash.report.narrative import format_sentences, reasoning_sentences
 from stages.categorize import controls, stage
 from tests.conftest import small, write_params
 
@@ -119,14 +120,30 @@ def test_the_guess_floor_is_that_of_each_reading(project: Params) -> None:
     assert floors["sound"]["problems"] == floors["unrefuted"]["problems"] == 0
 
 
-def test_a_problem_that_stopped_early_has_no_category_under_a_control(project: Params) -> None:
-    """Sampling stopped at the run's hits; how many sound ones would follow is unknown."""
+def test_a_pair_that_stopped_early_has_no_numbers_under_a_control(project: Params) -> None:
+    """Sampling stopped at the run's hits; how many sound ones would follow is unknown. The problems that did not stop
+    are those without hits, and the hits of the drawn samples are those just before a stop: neither is a fair sample."""
     found = categorized(stop_after=1)["all"]
     assert found["uncategorized"] == 0
     assert found["controls"]["strict"]["uncategorized"] == 0
-    # Both models drew all 8 samples of one problem only.
-    assert found["controls"]["sound"]["uncategorized"] == 4
-    assert letters("sound") == {"format": None, "worked": None, "kept": None, "lost": None, "none": "O"}
+    for control in ("lenient", "sound", "unrefuted"):
+        numbers = found["controls"][control]
+        assert numbers["uncategorized"] == numbers["problems"] == 5
+        assert set(letters(control).values()) == {None}
+        assert numbers["decision"] == "undecided"
+        values = [point["value"] for role in ("base", "rlvr") for point in numbers["pass_at_k"][role].values()]
+        assert values
+        assert set(values) == {None}
+        assert numbers["avg_at_n"]["base"]["value"] is None
+    assert [found["working"][role]["unseen_share"] for role in ("base", "rlvr")] == [None, None]
+    said = [*format_sentences(found, "base", "rlvr", "strict"), *reasoning_sentences(found, "base", "rlvr")]
+    assert not any("agree on" in text or "sees every" in text or "instead of" in text for text in said)
+
+
+def test_a_budget_that_never_stopped_keeps_the_controls(project: Params) -> None:
+    found = categorized(stop_after=8, floor=8)["all"]
+    assert found["controls"]["sound"]["uncategorized"] == 0
+    assert found["controls"]["sound"]["categories"] == categorized()["all"]["controls"]["sound"]["categories"]
 
 
 def test_controls_share_the_statistics_of_the_run_where_their_counts_agree(project: Params) -> None:
