@@ -115,13 +115,15 @@ def analyze_control(
 ) -> dict[str, Any]:
     """The analysis of a group by a control. `chosen` is that by the run's reading, and serves if the counts agree."""
     counts, control_counts = Counts.from_table(rows), Counts.from_table(control_rows)
+    # All problems of the pair are one family of tests, so those of other groups matter, too.
+    tested = categorize_problems(control_counts, settings.confidence).count_tested(mask)
     analysis = chosen
     if not controls.same_counts(counts.where(mask), control_counts.where(mask)):
-        tested = categorize_problems(control_counts, settings.confidence).count_tested(mask)
         analysis = analyze_counts(control_counts.where(mask), settings, tested, deconvolved=False)
     in_group = control_rows.filter(pa.array(mask))
     return {
         **controls.trim(analysis),
+        "tested": to_jsonable(tested),
         "moves": controls.count_moves(rows, control_rows, mask),
         "guess_floor": {role: to_jsonable(summarize_guess_floor(in_group, role)) for role in ROLES},
     }

@@ -45,16 +45,20 @@ def verdict(problem: str, sample: int, what: str, reading: str = "strict") -> di
     }
 
 
-def categorized(reading: str = "strict", **changes: Any) -> dict[str, Any]:
-    """The analysis of the problems above, after the stage."""
-    about = {"dataset": "make", "question": "?", "gold": ["1"], "grader": "exact", "images": None, "meta": "{}"}
-    rows = [{**about, "problem_id": name} for name in SAMPLES["base"]]
+def write_verdicts(dataset: str, samples: dict[str, dict[str, str]], reading: str = "strict") -> None:
+    about = {"dataset": dataset, "question": "?", "gold": ["1"], "grader": "exact", "images": None, "meta": "{}"}
+    rows = [{**about, "problem_id": name} for name in samples["base"]]
     schema = tables.PROBLEMS_SCHEMA
-    tables.write(tables.problems_path("make"), tables.table_from_rows(rows, schema), schema)
-    for model, problems in SAMPLES.items():
+    tables.write(tables.problems_path(dataset), tables.table_from_rows(rows, schema), schema)
+    for model, problems in samples.items():
         verdicts = [verdict(name, i, what, reading) for name, text in problems.items() for i, what in enumerate(text)]
         content = tables.table_from_rows(verdicts, tables.VERDICTS_SCHEMA)
-        tables.write(tables.verdicts_folder(model, "make") / "a.parquet", content, tables.VERDICTS_SCHEMA)
+        tables.write(tables.verdicts_folder(model, dataset) / "a.parquet", content, tables.VERDICTS_SCHEMA)
+
+
+def categorized(reading: str = "strict", **changes: Any) -> dict[str, Any]:
+    """The analysis of the problems above, after the stage."""
+    write_verdicts("make", SAMPLES, reading)
     run = {"datasets": ["make"], "pairs": ["rlvr"], "models": ["base", "rlvr"]}
     raw = small(run=run, sample={"k": 8, **changes})
     raw["verify"]["reading"] = reading
@@ -151,3 +155,19 @@ def test_controls_share_the_statistics_of_the_run_where_their_counts_agree(proje
     for key in controls.CONTROL_KEYS:
         assert found["controls"]["strict"][key] == found[key], key
     assert found["controls"]["sound"]["test"] != found["test"] or found["controls"]["sound"]["NSCR"] != found["NSCR"]
+
+
+def test_tested_categories_of_a_group_follow_the_tests_of_all_problems(project: Params) -> None:
+    """The problems of `chain` have the same hits by both readings. But by lenient reading those of `make` reject, too,
+    so the correction for several tests is milder."""
+    nothing, half = "x" * 12, "S" * 6 + "x" * 6
+    write_verdicts("chain", {"base": {"a": nothing}, "rlvr": {"a": half}})
+    names = [f"p{i}" for i in range(6)]
+    write_verdicts("make", {"base": dict.fromkeys(names, nothing), "rlvr": dict.fromkeys(names, "s" * 12)})
+    run = {"datasets": ["chain", "make"], "pairs": ["rlvr"], "models": ["base", "rlvr"]}
+    stage.run(write_params(Path(), small(run=run, sample={"k": 12})))
+    found = json.loads(tables.analysis_path("rlvr").read_text())["chain"]["controls"]
+    rows = tables.read(tables.support_path("rlvr", "control"), tables.CONTROL_SUPPORT_SCHEMA, "").to_pylist()
+    for control, expected in (("strict", 0), ("lenient", 1)):
+        tested = [r["tested_category"] for r in rows if r["control"] == control and r["dataset"] == "chain"]
+        assert tested.count("E") == found[control]["tested"]["E"] == expected
