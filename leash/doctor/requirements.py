@@ -229,8 +229,8 @@ def _check_reasoning(settings: Reasoning) -> str:
     template = reasoning.load_template(settings)
     if reasoning.server_of(settings).cost_usd(len(template), reasoning.TOKENS_PER_REPLY) > settings.budget:
         raise LeashError(
-            f"`reasoning.budget` allows ${settings.budget:,.2f}, which pays for no vote of {settings.judge}. Raise it, or "
-            f"set `reasoning.price_in` and `reasoning.price_out` to 0 if you run the server."
+            f"`reasoning.budget` allows ${settings.budget:,.2f}, which pays for no vote of {settings.judge}. Raise it, "
+            f"or set `reasoning.price_in` and `reasoning.price_out` to 0 if you run the server."
         )
     return f"{settings.judge} judges the working; `leash reasoning` prints the cost first"
 
