@@ -74,8 +74,8 @@ def choose_control(connection: duckdb.DuckDBPyConnection, control: Control) -> N
 def create_counts_table(
     connection: duckdb.DuckDBPyConnection, params: Params, plan: pa.Table, *, control: bool = False
 ) -> None:
-    """Make the table `counts` of a plan in a connection that has the tallies. Sampling stops by the hits of the run's
-    reading, so for a control that stop is as if samples were missing."""
+    """Make the table `counts` of a plan in a connection that has the tallies. An adaptive budget stops by the hits of
+    the run's reading, so a control counts nothing for a pair with a problem that stopped (forget_stopped.sql)."""
     connection.register("plan", plan)
     stop_after = None if control else params.sample.stop_after
     rule = {
@@ -84,3 +84,5 @@ def create_counts_table(
         "clusters": params.categorize.clusters,
     }
     database.materialize_query(connection, "counts", SQL_DIR / "counts.sql", rule)
+    if control and params.sample.stop_after is not None:
+        database.materialize_query(connection, "counts", SQL_DIR / "forget_stopped.sql")

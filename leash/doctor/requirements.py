@@ -29,7 +29,7 @@ from leash.formatting import pluralize
 from leash.grading.graders import registry
 from leash.importing.importer import MissingImportError
 from leash.install_hints import install_command, install_vllm_command
-from leash.params.groups import EMBEDDED_FAMILIES, Judge, OpenAI, Params
+from leash.params.groups import EMBEDDED_FAMILIES, Judge, OpenAI, Params, Reasoning
 from leash.params.security import refuse_unlisted_graders
 from leash.sampling import cost_estimate, sampler
 from leash.scoring import references
@@ -55,6 +55,9 @@ def check_requirements(params: Params) -> list[Line]:
         lines += _run_checks(
             "traces", lambda: f"{pluralize(len(references.list_trace_files(params)), 'file')} in {traces}"
         )
+    if params.reasoning.judge is not None:
+        key = partial(_check_api_key, "reasoning", params.reasoning)
+        lines += _run_checks("reasoning", partial(_check_reasoning, params.reasoning), key)
     if params.run.on == "ray":
         lines += _run_checks("run.on", _check_ray)
     return [*lines, *_check_hub(params)]
@@ -137,7 +140,7 @@ def _check_vllm(params: Params, param: str) -> str:
     return f"vllm {version}"
 
 
-def _check_api_key(param: str, server: OpenAI | Judge) -> str:
+def _check_api_key(param: str, server: OpenAI | Judge | Reasoning) -> str:
     """Whether the variable for a server's key is set; its value is never read out."""
     if os.environ.get(server.key, "").strip():
         return f"{server.key} is set"
@@ -214,6 +217,22 @@ def _check_judge(params: Params, dataset: str) -> str:
 
     judge.refuse_budget(params.verify.judge, cost_estimate.load_problems_offline(params, dataset).count)
     return params.verify.judge.model
+
+
+def _check_reasoning(settings: Reasoning) -> str:
+    """The prompt of the judge of working must be readable, and its budget must pay for something. What it will ask
+    depends on the hits, so the cost is known after `leash verify` only."""
+    if not installed_version("openai"):
+        raise NotInstalledError("The package openai, which `reasoning.judge` needs,", install_command("openai"))
+    from leash.grading import reasoning
+
+    template = reasoning.load_template(settings)
+    if reasoning.server_of(settings).cost_usd(len(template), reasoning.TOKENS_PER_REPLY) > settings.budget:
+        raise LeashError(
+            f"`reasoning.budget` allows ${settings.budget:,.2f}, which pays for no vote of {settings.judge}. Raise it, "
+            f"or set `reasoning.price_in` and `reasoning.price_out` to 0 if you run the server."
+        )
+    return f"{settings.judge} judges the working; `leash reasoning` prints the cost first"
 
 
 def _check_hub(params: Params) -> list[Line]:

@@ -152,6 +152,10 @@ def query_judge(
         except LeashError as error:
             raise server.rename_params(error) from None
 
+    def read_word(reply: Completion) -> str | None:
+        # A reply that was cut off had not come to its end: a word in it is not the judge's last.
+        return None if reply.finish == "length" else parse_word(reply.text)
+
     def request_replies(engine: OpenAIEngine, case: JudgeCase) -> list[Completion] | LeashError:
         """The judge's reply, and a second one if the first has no word. An error is returned, not raised, so that the
         replies of other threads still come in."""
@@ -160,7 +164,7 @@ def query_judge(
             for attempt in range(2):
                 request = Request(case.key, Prompt(case.prompt, chat=True), range(attempt, attempt + 1), ("judge",))
                 replies += engine.complete([request], decoding)
-                if parse_word(replies[-1].text) is not None:
+                if read_word(replies[-1]) is not None:
                     break
         except LeashError as error:
             return server.rename_params(error)
@@ -179,7 +183,7 @@ def query_judge(
                 what = f"{server.model} writes more than estimated, and ${spent:,.2f} is spent"
                 remedy = "Finished grades are kept: raise the budget and run the command again."
                 failure = JudgeBudgetError(server.budget, spent, what, remedy, server.group)
-            if (word := parse_word(replies[-1].text)) is not None:
+            if (word := read_word(replies[-1])) is not None:
                 cache.add(server.model, case, word)
             progress.add()
     if failure:

@@ -30,6 +30,8 @@ MAX_REPLY_TOKENS = 8192
 VOTE_TEMPERATURE = 0.7  # of several votes; a single one is asked at 0
 
 _WORD = re.compile(r"\b(?:(NOT)\s+|(UN))?SOUND\b")
+# The word on a line of its own, perhaps bold or after a label: "**UNSOUND**", "Verdict: SOUND."
+_OWN_LINE = re.compile(r"^\W*(?:[A-Za-z ]{1,20}:\W*)?(?:(NOT)\s+|(UN))?SOUND\W*$", re.MULTILINE)
 
 
 def server_of(settings: Reasoning) -> JudgeServer:
@@ -59,8 +61,11 @@ def case_of(settings: Reasoning, template: str, question: str, text: str, vote: 
 
 
 def parse_vote(reply: str) -> str | None:
-    """The vote in a reply, after its thinking; None if it has none, or both."""
-    found = {"UNSOUND" if denied or un else "SOUND" for denied, un in _WORD.findall(strip_thinking(reply))}
+    """The vote in a reply, after its thinking: the last word on a line of its own, which the prompt asks for. Without
+    such a line, the word in the text; None if it has none, or both: "to be SOUND, …" is no vote if UNSOUND follows."""
+    text = strip_thinking(reply)
+    votes = _OWN_LINE.findall(text)[-1:] or _WORD.findall(text)
+    found = {"UNSOUND" if denied or un else "SOUND" for denied, un in votes}
     return found.pop() if len(found) == 1 else None
 
 

@@ -5,7 +5,8 @@
     unrefuted         a hit whose working was not found to be wrong: sound, not shown, or not checkable
 
 A control differs from the run's own analysis in its counts alone: the same queries count, and the same statistics
-decide. Sampling that stopped early stopped by the run's reading, so such problems have no category under a control.
+decide. Sampling that stopped early stopped by the run's reading. So if a problem of a pair did, no problem of the pair
+has counts or a category under a control: those that are left would be chosen by their hits.
 """
 
 from __future__ import annotations
@@ -66,14 +67,21 @@ def count_moves(chosen: pa.Table, control: pa.Table, mask: BoolArray) -> dict[st
     return {move: moves[move] for move in sorted(moves) if move[0] != move[1]}
 
 
-def summarize_working(working: pa.Table, pair: str, group: str) -> dict[str, Any]:
+def has_stopped_early(rows: pa.Table) -> bool:
+    """Whether an adaptive budget ended a problem before its k samples."""
+    return any({"hit", "floor"} & set(rows[f"ended_{role}"].unique().to_pylist()) for role in ROLES)
+
+
+def summarize_working(working: pa.Table, pair: str, group: str, *, stopped: bool) -> dict[str, Any]:
     """The hits of each model in a group of problems by their working, and the share of right answers (by lenient
-    reading) that strict reading does not see."""
+    reading) that strict reading does not see. That share is null if sampling stopped by hits: then problems with many
+    unseen answers have more samples than others."""
     rows = working.filter(pc.equal(working["pair"], pair)).to_pylist()
     inside = [row for row in rows if group in ("all", f"all {row['domain']}", row["dataset"])]
     summary = {}
     for role in ROLES:
         sums = {name: sum(row[name] for row in inside if row["role"] == role) for name in WORKING_COLUMNS}
-        unseen = (sums["lenient"] - sums["strict"]) / sums["lenient"] if sums["lenient"] else None
+        known = sums["lenient"] > 0 and not stopped
+        unseen = (sums["lenient"] - sums["strict"]) / sums["lenient"] if known else None
         summary[role] = {**sums, "unseen_share": unseen}
     return summary

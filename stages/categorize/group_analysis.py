@@ -52,8 +52,9 @@ def write_analyses(
         rows, *of_controls = (rows.filter(pc.equal(rows["pair"], pair)) for rows in (support, *by_control.values()))
         controlled = dict(zip(by_control, of_controls, strict=True))
         analyses[pair] = analyze_groups(rows, settings_of(params), params.models_of(pair), majorities, controlled)
+        stopped = controls.has_stopped_early(rows)
         for group, analysis in analyses[pair].items():
-            analysis["working"] = controls.summarize_working(working, pair, group)
+            analysis["working"] = controls.summarize_working(working, pair, group, stopped=stopped)
         for group, of_judge in judged.analyze_judged(params, pair, rows).items():
             analyses[pair][group]["judged"] = to_jsonable(of_judge)
     correct_families(params, analyses)
@@ -114,13 +115,15 @@ def analyze_control(
 ) -> dict[str, Any]:
     """The analysis of a group by a control. `chosen` is that by the run's reading, and serves if the counts agree."""
     counts, control_counts = Counts.from_table(rows), Counts.from_table(control_rows)
+    # All problems of the pair are one family of tests, so those of other groups matter, too.
+    tested = categorize_problems(control_counts, settings.confidence).count_tested(mask)
     analysis = chosen
     if not controls.same_counts(counts.where(mask), control_counts.where(mask)):
-        tested = categorize_problems(control_counts, settings.confidence).count_tested(mask)
         analysis = analyze_counts(control_counts.where(mask), settings, tested, deconvolved=False)
     in_group = control_rows.filter(pa.array(mask))
     return {
         **controls.trim(analysis),
+        "tested": to_jsonable(tested),
         "moves": controls.count_moves(rows, control_rows, mask),
         "guess_floor": {role: to_jsonable(summarize_guess_floor(in_group, role)) for role in ROLES},
     }

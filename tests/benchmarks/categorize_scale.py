@@ -242,21 +242,26 @@ def verdicts(drawn: np.random.Generator, problem: str, number: int, k: int) -> p
     spelled = pa.array([str(i * 7 - 300) for i in range(wide + 101)])
     answers = spelled.take(pa.array(np.where(right, 0, wrong)))
     nothing = pa.nulls(k, pa.string())
+    # A tenth of the answers are candidates, which lenient reading alone finds, and a fifth of the working is wrong: so
+    # no control counts the same hits as the run.
+    candidate, unsound = drawn.random(k) < 0.1, drawn.random(k) < 0.2
+    found, strict = answers, right & ~candidate
+    answers = pa.array(answers.to_numpy(zero_copy_only=False), pa.string(), mask=candidate)
     return pa.table(
         {
             "problem_id": pa.array([problem]).take(pa.array(np.zeros(k, dtype=np.int32))),
             "sample": np.arange(k, dtype=np.int32),
             "answer": answers,
             "answer_class": answers,
-            "correct": right,
-            "score": right.astype(float),
-            "status": pa.array(["ok"]).take(pa.array(np.zeros(k, dtype=np.int32))),
-            "correct_strict": right,
+            "correct": strict,
+            "score": strict.astype(float),
+            "status": pa.array(["ok", "no_answer"]).take(pa.array(candidate.astype(np.int32))),
+            "correct_strict": strict,
             "correct_lenient": right,
-            "candidate": nothing,
-            "candidate_class": nothing,
-            "sound": pa.array(right, mask=~right),
-            "process": pa.array(["sound"] * k, mask=~right),
+            "candidate": pa.array(found.to_numpy(zero_copy_only=False), pa.string(), mask=~candidate),
+            "candidate_class": pa.array(found.to_numpy(zero_copy_only=False), pa.string(), mask=~candidate),
+            "sound": pa.array(~unsound, mask=~right),
+            "process": pa.array(np.where(unsound, "unsound", "sound"), mask=~right),
             "flaw": nothing,
         },
         schema=tables.VERDICTS_SCHEMA,

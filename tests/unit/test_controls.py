@@ -10,6 +10,7 @@ import pytest
 
 from leash import tables
 from leash.params.groups import Params
+from leash.report.narrative import format_sentences, reasoning_sentences
 from stages.categorize import controls, stage
 from tests.conftest import small, write_params
 
@@ -44,16 +45,20 @@ def verdict(problem: str, sample: int, what: str, reading: str = "strict") -> di
     }
 
 
-def categorized(reading: str = "strict", **changes: Any) -> dict[str, Any]:
-    """The analysis of the problems above, after the stage."""
-    about = {"dataset": "make", "question": "?", "gold": ["1"], "grader": "exact", "images": None, "meta": "{}"}
-    rows = [{**about, "problem_id": name} for name in SAMPLES["base"]]
+def write_verdicts(dataset: str, samples: dict[str, dict[str, str]], reading: str = "strict") -> None:
+    about = {"dataset": dataset, "question": "?", "gold": ["1"], "grader": "exact", "images": None, "meta": "{}"}
+    rows = [{**about, "problem_id": name} for name in samples["base"]]
     schema = tables.PROBLEMS_SCHEMA
-    tables.write(tables.problems_path("make"), tables.table_from_rows(rows, schema), schema)
-    for model, problems in SAMPLES.items():
+    tables.write(tables.problems_path(dataset), tables.table_from_rows(rows, schema), schema)
+    for model, problems in samples.items():
         verdicts = [verdict(name, i, what, reading) for name, text in problems.items() for i, what in enumerate(text)]
         content = tables.table_from_rows(verdicts, tables.VERDICTS_SCHEMA)
-        tables.write(tables.verdicts_folder(model, "make") / "a.parquet", content, tables.VERDICTS_SCHEMA)
+        tables.write(tables.verdicts_folder(model, dataset) / "a.parquet", content, tables.VERDICTS_SCHEMA)
+
+
+def categorized(reading: str = "strict", **changes: Any) -> dict[str, Any]:
+    """The analysis of the problems above, after the stage."""
+    write_verdicts("make", SAMPLES, reading)
     run = {"datasets": ["make"], "pairs": ["rlvr"], "models": ["base", "rlvr"]}
     raw = small(run=run, sample={"k": 8, **changes})
     raw["verify"]["reading"] = reading
@@ -119,14 +124,30 @@ def test_the_guess_floor_is_that_of_each_reading(project: Params) -> None:
     assert floors["sound"]["problems"] == floors["unrefuted"]["problems"] == 0
 
 
-def test_a_problem_that_stopped_early_has_no_category_under_a_control(project: Params) -> None:
-    """Sampling stopped at the run's hits; how many sound ones would follow is unknown."""
+def test_a_pair_that_stopped_early_has_no_numbers_under_a_control(project: Params) -> None:
+    """Sampling stopped at the run's hits; how many sound ones would follow is unknown. The problems that did not stop
+    are those without hits, and the hits of the drawn samples are those just before a stop: neither is a fair sample."""
     found = categorized(stop_after=1)["all"]
     assert found["uncategorized"] == 0
     assert found["controls"]["strict"]["uncategorized"] == 0
-    # Both models drew all 8 samples of one problem only.
-    assert found["controls"]["sound"]["uncategorized"] == 4
-    assert letters("sound") == {"format": None, "worked": None, "kept": None, "lost": None, "none": "O"}
+    for control in ("lenient", "sound", "unrefuted"):
+        numbers = found["controls"][control]
+        assert numbers["uncategorized"] == numbers["problems"] == 5
+        assert set(letters(control).values()) == {None}
+        assert numbers["decision"] == "undecided"
+        values = [point["value"] for role in ("base", "rlvr") for point in numbers["pass_at_k"][role].values()]
+        assert values
+        assert set(values) == {None}
+        assert numbers["avg_at_n"]["base"]["value"] is None
+    assert [found["working"][role]["unseen_share"] for role in ("base", "rlvr")] == [None, None]
+    said = [*format_sentences(found, "base", "rlvr", "strict"), *reasoning_sentences(found, "base", "rlvr")]
+    assert not any("agree on" in text or "sees every" in text or "instead of" in text for text in said)
+
+
+def test_a_budget_that_never_stopped_keeps_the_controls(project: Params) -> None:
+    found = categorized(stop_after=8, floor=8)["all"]
+    assert found["controls"]["sound"]["uncategorized"] == 0
+    assert found["controls"]["sound"]["categories"] == categorized()["all"]["controls"]["sound"]["categories"]
 
 
 def test_controls_share_the_statistics_of_the_run_where_their_counts_agree(project: Params) -> None:
@@ -134,3 +155,19 @@ def test_controls_share_the_statistics_of_the_run_where_their_counts_agree(proje
     for key in controls.CONTROL_KEYS:
         assert found["controls"]["strict"][key] == found[key], key
     assert found["controls"]["sound"]["test"] != found["test"] or found["controls"]["sound"]["NSCR"] != found["NSCR"]
+
+
+def test_tested_categories_of_a_group_follow_the_tests_of_all_problems(project: Params) -> None:
+    """The problems of `chain` have the same hits by both readings. But by lenient reading those of `make` reject, too,
+    so the correction for several tests is milder."""
+    nothing, half = "x" * 12, "S" * 6 + "x" * 6
+    write_verdicts("chain", {"base": {"a": nothing}, "rlvr": {"a": half}})
+    names = [f"p{i}" for i in range(6)]
+    write_verdicts("make", {"base": dict.fromkeys(names, nothing), "rlvr": dict.fromkeys(names, "s" * 12)})
+    run = {"datasets": ["chain", "make"], "pairs": ["rlvr"], "models": ["base", "rlvr"]}
+    stage.run(write_params(Path(), small(run=run, sample={"k": 12})))
+    found = json.loads(tables.analysis_path("rlvr").read_text())["chain"]["controls"]
+    rows = tables.read(tables.support_path("rlvr", "control"), tables.CONTROL_SUPPORT_SCHEMA, "").to_pylist()
+    for control, expected in (("strict", 0), ("lenient", 1)):
+        tested = [r["tested_category"] for r in rows if r["control"] == control and r["dataset"] == "chain"]
+        assert tested.count("E") == found[control]["tested"]["E"] == expected

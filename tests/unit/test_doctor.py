@@ -271,6 +271,20 @@ def test_a_missing_key_is_named_by_its_variable_and_its_value_never_printed(
     assert KEY not in result.output
 
 
+@pytest.mark.usefixtures("project", "hub")
+def test_the_key_of_the_judge_of_working_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    adapted(reasoning={"judge": "wise", "key": "MY_KEY", "budget": 5})
+    monkeypatch.delenv("MY_KEY", raising=False)
+    without = doctor()
+    assert without.exit_code == 2
+    assert "`reasoning.url` needs a key" in without.stdout
+    monkeypatch.setenv("MY_KEY", KEY)
+    result = doctor()
+    assert result.exit_code == 0
+    assert marks(result)["reasoning"] == "ok"
+    assert KEY not in result.output
+
+
 @pytest.mark.usefixtures("project")
 def test_remotes_are_named_without_their_address() -> None:
     for command in (
@@ -490,8 +504,10 @@ def test_half_precision_is_reported_if_the_run_uses_it(
         ({"datasets": {"qa": {"family": "simpleqa"}}, "verify": {"judge": {"prompt": "no.txt"}}}, "qa", "no.txt"),
         ({"datasets": {"exam": {"path": "exam.jsonl", "grader": "ghost"}}}, "exam", "ghost"),
         ({"perplexity": {"traces": "elsewhere"}}, "traces", "elsewhere"),
+        ({"reasoning": {"judge": "wise", "url": NOWHERE}}, "reasoning", "`reasoning.budget`"),
+        ({"reasoning": {"judge": "wise", "url": NOWHERE, "prompt": "no.txt"}}, "reasoning", "no.txt"),
     ],
-    ids=["images", "budget", "paid", "prompt", "grader", "traces"],
+    ids=["images", "budget", "paid", "prompt", "grader", "traces", "reasoning", "reasoning prompt"],
 )
 def test_what_a_stage_would_refuse_is_reported_before_anything_is_paid(
     changed: dict[str, Any], subject: str, text: str

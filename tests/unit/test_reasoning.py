@@ -48,6 +48,7 @@ def read_fields(body: Json) -> tuple[str, str]:
 
 class JudgeServer(Served):
     reply: Callable[[Json], str] = staticmethod(judge_by_checker)
+    finish_reason = "stop"
 
     def __init__(self) -> None:
         super().__init__(cast(TorchEngine, None))
@@ -55,7 +56,8 @@ class JudgeServer(Served):
     def answer(self, path: str, body: Json) -> Json:
         message = {"role": "assistant", "content": self.reply(body)}
         usage = {"prompt_tokens": 400, "completion_tokens": 3, "total_tokens": 403}
-        return {"id": "1", "choices": [{"index": 0, "finish_reason": "stop", "message": message}], "usage": usage}
+        choice = {"index": 0, "finish_reason": self.finish_reason, "message": message}
+        return {"id": "1", "choices": [choice], "usage": usage}
 
 
 @pytest.fixture
@@ -186,6 +188,13 @@ def test_a_reply_without_a_word_is_asked_again_once(server: JudgeServer) -> None
     assert all(row["sound"] is None and row["votes"] == 0 and not row["chosen"] for row in read_hits("tuned"))
 
 
+def test_a_reply_that_was_cut_off_is_no_vote(server: JudgeServer) -> None:
+    server.reply = lambda _: "For the working to be SOUND, the second step"
+    server.finish_reason = "length"
+    stage.run(write_run(server.url))
+    assert {hit["votes"] for model in MODELS for hit in read_hits(model)} == {0}
+
+
 def test_without_calibration_of_a_model_nothing_is_corrected(server: JudgeServer) -> None:
     from stages.categorize import stage as categorize
 
@@ -227,6 +236,9 @@ def test_texts_of_both_models_are_joined(server: JudgeServer) -> None:
         ("It is NOT SOUND.", "UNSOUND"),
         ("<think>UNSOUND?</think>SOUND", "SOUND"),
         ("SOUND or UNSOUND", None),
+        ("To be SOUND, every step must be true. The second is false.\nUNSOUND", "UNSOUND"),
+        ("Nothing here is UNSOUND.\n\nVerdict: **SOUND**\n", "SOUND"),
+        ("To be SOUND, every step must be true. This is UNSOUND, since 2 + 2 is 4.", None),
         ("sound", None),
         ("", None),
     ],

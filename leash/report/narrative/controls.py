@@ -205,7 +205,8 @@ def _decided(found: Analysis, base: str, trained: str) -> str:
 def _unseen_sentence(working: Analysis, base: str, trained: str) -> str:
     """The share of right answers, in any form, that strict reading does not see."""
     models = [(model, working[role]) for role, model in (("base", base), ("rlvr", trained)) if working[role]["lenient"]]
-    if not models:
+    # The share is unknown if sampling stopped by hits.
+    if not models or any(counts["unseen_share"] is None for _, counts in models):
         return ""
     if not any(counts["unseen_share"] for _, counts in models):
         return f"Strict reading sees every right answer of {join_names([model for model, _ in models])}."

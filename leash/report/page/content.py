@@ -242,8 +242,8 @@ def control_summaries(params: Params, analyses: Mapping[str, Mapping[str, Any]],
 def hits_by_control(
     params: Params, ks: Sequence[int], problems: ProblemNumbers, controls: Sequence[Control]
 ) -> dict[Control, HitColumns]:
-    """By control, model and k: n, c and how sampling ended, for each problem; None if its data set has fewer samples.
-    "chosen" are the hits of the run's own reading."""
+    """By control, model and k: n, c and how sampling ended, for each problem; None if its data set has fewer samples,
+    or if a control does not know. "chosen" are the hits of the run's own reading."""
     largest = max_k_by_model(params)
     # counts.sql counts pairs, so compare each model with itself; the name makes each k a pair of its own.
     plan = pa.Table.from_pylist(
@@ -265,6 +265,8 @@ def hits_by_control(
                 for model, _ in largest
             }
             for row in database.query(connection, SQL_DIR / "hits.sql").to_pylist():
+                if control != "chosen" and row["ended"] is None and not row["n"]:
+                    continue  # not known (leash/counting/forget_stopped.sql)
                 i = problems[row["dataset"], row["problem_id"]]
                 for name, column in hits[row["model"]][ks.index(row["k"])].items():
                     column[i] = row[name]

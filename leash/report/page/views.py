@@ -44,6 +44,8 @@ def view_rows(params: Params, analyses: Mapping[str, Mapping[str, Any]], section
 
 def _numbers(found: Mapping[str, Any]) -> list[str]:
     passes = pass_at_ends(found)
+    if found["uncategorized"] == found["problems"]:  # zeros would be read as counts
+        return [*[MISSING_VALUE] * (len(HEADER) - 3), f"{found['uncategorized']:,}"]
     return [
         *(f"{found['categories'][letter]:,}" for letter in "PESO"),
         format_estimate(found["NSCR"], "+"),
