@@ -84,10 +84,29 @@ _CLAUSE = re.compile(
 )
 _YEAR_BEFORE = re.compile(r"\b(?:in|of|since|by|year|until)\s*$", re.IGNORECASE)
 _LIST_GAP = re.compile(r"\s*(?:,\s*(?:and\s|or\s)?|and\s|or\s)\s*")
+# "x = 11 or x = 12", and "x = 11, x = 12" of the same name.
+_NAMED_ALTERNATIVE = re.compile(
+    r"(?P<name>[a-zA-Z])\s*=\s*\S+?\s*(?:,|(?P<or>,?\s*or\b)|and\b)\s*(?P<next>[a-zA-Z])\s*=\s*$"
+)
+# A bound is no value: "more than 12".
+_BOUND_BEFORE = re.compile(
+    r"\b(?:more|greater|less|fewer|larger|smaller|bigger|higher|lower) than\s*[$€£]?$", re.IGNORECASE
+)
+# The verb of a clause that only says when: "she will be 20 when he is 50".
+_CLAUSE_BEFORE_VERB = re.compile(r"\b(?:when|while|if|because|until|unless)\s+(?:[\w']+\s+){1,3}$", re.IGNORECASE)
+_GIVES_UP = re.compile(
+    r"\bI(?:'m| am)? (?:don'?t know|do not know|not sure|unsure|unable|can(?:'?t|not) (?:solve|answer|find|determine))",
+    re.IGNORECASE,
+)
+_PROGRAM_LINE = re.compile(r"\s*(?:return\b|print\s*\(|def \w+\s*\(|import \w|from \w+ import|assert )")
+# An equation that is still to be solved, as 2x = 24 and x + 3 = 42. But m + n = 7 and f(2) = 4 give a value.
+_UNSOLVED_LEFT = re.compile(
+    r"(?<![\w\\({.])(?:\d+(?:\.\d+)?\s*\*?\s*[a-zA-Z](?![a-zA-Z(])|[a-zA-Z]\s*[-+]\s*\d+(?:\.\d+)?)\s*$"
+)
 # Sentences behind the answer: polite ones, remarks, and checks of it.
 _AFTERWARDS = re.compile(
     r"\b(?:let me know|hope (?:this|that|it)|feel free|if you have|any (?:other |more )?questions|thank|happy to|"
-    r"verif\w+|confirm\w*|satisf\w+|correct\b|matches|completes)|^\W*note\b",
+    r"verif\w+|confirm\w*|satisf\w+|correct\b|matches|completes)|^\W*(?:note|source|reference)\b",
     re.IGNORECASE,
 )
 _NO_CONCLUSION = re.compile(
@@ -132,6 +151,8 @@ def find_value(reply: str) -> str | None:
     for sentence, values in _last_sentences(reply):
         if _AFTERWARDS.search(_mask(sentence)) and not _stated_value(sentence, values, 0):
             continue
+        if _PROGRAM_LINE.match(sentence):
+            return None
         denials = list(_NO_CONCLUSION.finditer(_mask(sentence)))
         # "The number of eggs that are not used is 16" denies nothing.
         stated = _stated_value(sentence, values, denials[-1].end() if denials else 0)
@@ -139,7 +160,10 @@ def find_value(reply: str) -> str | None:
         if is_plan or (denials and not stated):
             return None
         if values:
-            return _with_list(sentence, values, stated or _main_value(sentence, values))
+            chosen = stated or _main_value(sentence, values)
+            if _BOUND_BEFORE.search(_before(_mask(sentence), chosen.begin)) or _GIVES_UP.search(reply[-TAIL_CHARS:]):
+                return None
+            return _with_list(sentence, values, chosen)
     is_bare = "\n" not in reply and len(reply.split()) <= MAX_BARE_WORDS
     is_word = re.search(r"[^\W\d_]", reply) and not re.search(r"\d", reply)
     return reply.rstrip(" .") if is_bare and is_word and not _NO_CONCLUSION.search(reply) else None
@@ -255,6 +279,8 @@ def _values(sentence: str) -> list[Value]:
         found.append(Value(word.start(), word.end(), _WORD_VALUES[word[0].lower()], is_weak=True))
     if (equation := _PLAIN_EQUATION.search(masked.rstrip(" .!\n"))) and "MMM" not in equation[1]:
         right = equation[1].strip()
+        if _UNSOLVED_LEFT.search(_before(masked, equation.start() + 1)):
+            return []
         if _PLAIN_FORMULA.fullmatch(right) and re.search(r"\d|pi|π", right):
             found = [value for value in found if value.end <= equation.start(1)]
             found.append(Value(equation.start(1), equation.end(1), right, is_equation=True))
@@ -278,6 +304,8 @@ def _formula_value(content: str) -> str | None:
     is_name = left and re.fullmatch(r"[\s\\]*\w+(?:_\{?\w+\}?)?\s*(?:\([^()]*\))?\s*", left[0])
     if len(left) == 1 and not is_name and unknown.search(left[0]) and unknown.search(right):
         right = content
+    elif len(left) == 1 and not is_name and _UNSOLVED_LEFT.search(left[0]):
+        return None
     exact, *rounded = re.split(r"\\approx(?![a-z])|≈", right)
     # A rounded value follows an exact one, unless that is a computation.
     is_exact = re.search(r"\d", exact) and not re.search(r"\d\.\d|\\times|\\cdot|\\div|[-+/*]", exact.strip(" -"))
@@ -294,6 +322,8 @@ def _stated_value(sentence: str, values: list[Value], begin: int) -> Value | Non
     masked = _mask(sentence)
     stated = [v for v in values if v.is_equation and not _PREPOSITION_BEFORE.search(_before(masked, v.begin))]
     for verb in _COPULA.finditer(masked):
+        if verb[0][0].isalpha() and _CLAUSE_BEFORE_VERB.search(_before(masked, verb.start())):
+            continue
         stated += [v for v in values if v.begin >= verb.end() and not masked[verb.end() : v.begin].strip(" $€£:")][:1]
     return max((value for value in stated if value.begin >= begin), default=None)
 
@@ -320,7 +350,9 @@ def _with_list(sentence: str, values: list[Value], chosen: Value) -> str:
     joins = [not v.is_equation or re.match(r"\W*\w+\s*=[^=]*$", sentence[v.begin : v.end]) for v in values]
     first = last = values.index(chosen)
     if not joins[first]:
-        return chosen.answer
+        named = _NAMED_ALTERNATIVE.search(sentence, max(chosen.begin - CONTEXT_CHARS, 0), chosen.begin)
+        is_list = named and first and (named["or"] or named["name"] == named["next"])
+        return f"{values[first - 1].answer}, {chosen.answer}" if is_list else chosen.answer
     while first and joins[first - 1] and _LIST_GAP.fullmatch(sentence[values[first - 1].end : values[first].begin]):
         first -= 1
     while (after := last + 1) < len(values) and joins[after]:

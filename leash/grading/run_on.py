@@ -31,7 +31,8 @@ _NUMBER = r"[ \t]*#?(?P<number>\d{1,3}(?:\.\d{1,3})?)?[*_]*[ \t]*(?::|(?<=\d)[.)
 _BEGINNINGS = tuple(
     re.compile(pattern)
     for pattern in (
-        r"\n[ \t#>*_]*(?:Q[uU\d:*_]|P(?:roblem|ROBLEM)|E(?:xercise|XERCISE)|H(?:uman|UMAN)|U(?:ser|SER)|You are|Instr)",
+        r"\n[ \t#>*_]*(?:Q[uU\d:*_]|P(?:roblem|ROBLEM)|E(?:xercise|XERCISE|xample)|Task|Ne(?:xt|w) |Another |"
+        r"H(?:uman|UMAN)|U(?:ser|SER)|You are|Instr)",
         r"<(?:\||｜User|(?:end|start)_of_turn|/s>|eos>)",
         r"\[INST\]",
         r"ut your final answer",
@@ -50,7 +51,9 @@ _MARKS = tuple(
         ("question", rf"{_MARGIN}Q(?P<number>\d{{0,3}})[*_]*:[*_]*\s+(?=[A-Z\\$][a-z'(]|\d|[IA] )"),
         ("question", rf"{_HEADING}Question[ \t]*(?=\n)"),
         ("heading", rf"{_MARGIN}(?:Problem|PROBLEM|Exercise|EXERCISE){_NUMBER}"),
-        ("heading", rf"{_HEADING}(?:Problem|Exercise)[ \t]*(?=\n)"),
+        ("heading", rf"{_MARGIN}(?:Task{_NUMBER}|Example[ \t]*#?\d{{1,3}}[*_]*[ \t]*[:.])"),
+        ("heading", rf"{_MARGIN}(?:Next|New|Another) (?:[Qq]uestion|[Pp]roblem|[Ee]xercise|[Ee]xample|[Tt]ask)[*_]*:"),
+        ("heading", rf"{_HEADING}(?:Problem|Exercise|Question|Example)[ \t]*(?P<number>\d{{1,3}})?[ \t]*(?=\n)"),
         ("heading", r"ut your final answer(?: within|, and only that)"),
     )
 )
