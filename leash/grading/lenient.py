@@ -8,7 +8,8 @@ r"""Lenient reading: the last candidate answer of a reply in which strict readin
 A careful reader looks at the last sentence, and at the one before if the last names no value. Of several values, the
 answer is what follows the verb ("the total is", "there are"), and not a number behind a preposition ("for 30 days").
 Of a formula, it is the right side of the last equals sign. No candidates are: numbers of steps, cases, equations,
-figures and citations, dates, exponents, the name of a variable alone. A reply that ends with a denial ("is not a
+figures and citations, dates, exponents, the name of a variable alone, bounds ("more than 12"), ranges, and the right
+side of an equation that is still to be solved (2x = 24). A reply that ends with a denial ("is not a
 solution"), a plan ("let's try n = 7"), a question or a formula that is cut off gives no answer.
 
 Call it only for a text that finished and has no strict answer: the last number of a truncated text is not an answer.
@@ -29,6 +30,7 @@ TAIL_CHARS = 1500  # of the reply, where the last sentences are
 MAX_SENTENCES = 2
 CONTEXT_CHARS = 40  # beside a value, where the words stand that say what it is
 MAX_CANDIDATE_CHARS = 300
+GIVING_UP_CHARS = 300  # before the end
 MAX_BARE_WORDS = 6  # a reply of so few words is an answer by itself
 
 _FORMULA = re.compile(
@@ -86,12 +88,16 @@ _YEAR_BEFORE = re.compile(r"\b(?:in|of|since|by|year|until)\s*$", re.IGNORECASE)
 _LIST_GAP = re.compile(r"\s*(?:,\s*(?:and\s|or\s)?|and\s|or\s)\s*")
 # "x = 11 or x = 12", and "x = 11, x = 12" of the same name.
 _NAMED_ALTERNATIVE = re.compile(
-    r"(?P<name>[a-zA-Z])\s*=\s*\S+?\s*(?:,|(?P<or>,?\s*or\b)|and\b)\s*(?P<next>[a-zA-Z])\s*=\s*$"
+    r"(?<![\w)])(?<![-+*/^])(?<![-+*/^] )(?P<name>[a-zA-Z])\s*=\s*\S+?\s*"
+    r"(?:,|(?P<or>,?\s*or\b)|and\b)\s*(?P<next>[a-zA-Z])\s*=\s*$"
 )
-# A bound is no value: "more than 12".
-_BOUND_BEFORE = re.compile(
-    r"\b(?:more|greater|less|fewer|larger|smaller|bigger|higher|lower) than\s*[$€£]?$", re.IGNORECASE
+# A bound, the end of a range or what is excluded is no value: "more than 12", "10 to 12", "anything but 12".
+_NO_VALUE_BEFORE = re.compile(
+    r"\b(?:(?:more|greater|less|fewer|larger|smaller|bigger|higher|lower) than|(?:any|every)thing but)\s*[$€£]?$"
+    r"|\d\s*(?:[-–—]|to)\s*[$€£]?$",
+    re.IGNORECASE,
 )
+_EXCLUDED_BEFORE = re.compile(r"[,(]\s*not\s*[$€£]?$|[<>≤≥≠]\s*[$€£]?$", re.IGNORECASE)
 # The verb of a clause that only says when: "she will be 20 when he is 50".
 _CLAUSE_BEFORE_VERB = re.compile(r"\b(?:when|while|if|because|until|unless)\s+(?:[\w']+\s+){1,3}$", re.IGNORECASE)
 _GIVES_UP = re.compile(
@@ -101,7 +107,8 @@ _GIVES_UP = re.compile(
 _PROGRAM_LINE = re.compile(r"\s*(?:return\b|print\s*\(|def \w+\s*\(|import \w|from \w+ import|assert )")
 # An equation that is still to be solved, as 2x = 24 and x + 3 = 42. But m + n = 7 and f(2) = 4 give a value.
 _UNSOLVED_LEFT = re.compile(
-    r"(?<![\w\\({.])(?:\d+(?:\.\d+)?\s*\*?\s*[a-zA-Z](?![a-zA-Z(])|[a-zA-Z]\s*[-+]\s*\d+(?:\.\d+)?)\s*$"
+    r"(?<![\w\\({.])(?:\d+(?:\.\d+)?\s*\*?\s*[a-zA-Z](?![a-zA-Z(])|[a-zA-Z]\s*[-+/]\s*\d+(?:\.\d+)?"
+    r"|\d+\s*\([^()=]*[a-z][^()=]*\))\s*$|^\s*\\[dt]?frac\{\s*[a-z]\s*\}\{\s*\d+\s*\}\s*$"
 )
 # Sentences behind the answer: polite ones, remarks, and checks of it.
 _AFTERWARDS = re.compile(
@@ -161,7 +168,8 @@ def find_value(reply: str) -> str | None:
             return None
         if values:
             chosen = stated or _main_value(sentence, values)
-            if _BOUND_BEFORE.search(_before(_mask(sentence), chosen.begin)) or _GIVES_UP.search(reply[-TAIL_CHARS:]):
+            before = _before(_mask(sentence), chosen.begin)
+            if _NO_VALUE_BEFORE.search(before) or _GIVES_UP.search(reply[-GIVING_UP_CHARS:]):
                 return None
             return _with_list(sentence, values, chosen)
     is_bare = "\n" not in reply and len(reply.split()) <= MAX_BARE_WORDS
@@ -267,6 +275,8 @@ def _values(sentence: str) -> list[Value]:
     for number in () if re.search(r"\\[a-z]+\{", masked) else _NUMBER.finditer(masked, skip):
         before, after = _before(masked, number.start()), masked[number.end() : number.end() + CONTEXT_CHARS]
         if _LABEL_BEFORE.search(before) or (before[-1:], after[:1]) in (("[", "]"), ("(", ")")):  # also a citation
+            continue
+        if _EXCLUDED_BEFORE.search(before) or re.match(r"\s*[<>≤≥≠]", after):
             continue
         if re.search(r"[*×/+]\s*$", before) or re.match(r"\s*[*×/+]\s*[\d(]", after):
             continue  # a part of a sum or product

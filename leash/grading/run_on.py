@@ -11,8 +11,9 @@ If several questions follow, the first answer counts: it is the one to our quest
 - `Question:` or `Q:` at the beginning of a line ends it if the text before is an answer: a marked one (a box, answer
   tags, "answer is", `####`, a block of code), or simply text, unless that introduces or restates the question
   ("Let's solve the following.", "Given: 3 apples.").
-- `Problem:`, `Exercise 2.`, `## Problem` and a repeated instruction ("put your final answer within") end it only if a
-  marked answer stands before: a solution may use them as headings.
+- `Problem:`, `Exercise 2.`, `Example 2:`, `Task:`, `Next question:`, `## Problem 2` and a repeated
+  instruction ("put your final answer within") end it only if a marked answer stands before: a solution may use them as
+  headings.
 - Numbered parts that begin with the reply ("Question 1: …, Question 2: …") are parts of one answer.
 - Nothing is cut inside thinking, a block of code, a display formula, a box or answer tags. Thinking that ended is not
   an answer to a question, but is enough before a turn.

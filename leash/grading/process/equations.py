@@ -42,8 +42,8 @@ _DOUBT_AFTER = re.compile(
 )
 # Digits or hours for which other sums hold. In "log base 2" only the logarithm is meant.
 _OTHER_ARITHMETIC = re.compile(
-    r"(?<!log )(?<!logarithm )\bbase[- _](?:[2-9]|1[1-9]|two|three|four|five|six|seven|eight|nine|twelve|sixteen|[bn])\b"
-    r"|\b(?:binary|octal|hexadecimal|o['’]clock|(?:12|24)-hour|clock arithmetic)\b",
+    r"(?<!log )(?<!logarithm )\bbase[- _](?:[2-9]|1[1-9]|two|three|four|five|six|seven|eight|nine|twelve|sixteen|[bn])"
+    r"\b|\b(?:binary|octal|hexadecimal|o['’]clock|(?:12|24)-hour|clock arithmetic)\b",
     re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(r"[.!?]\s|\n")
