@@ -24,6 +24,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 STOP_STRING = "stop_string"  # the finish of a completion that a stop string ended, without an end-of-text token
@@ -47,6 +48,9 @@ BRACE = re.compile(r"(?P<box>(?<!\\)\\+boxed\s*)?(?P<brace>(?<!\\)(?:\\\\)*[{}])
 UNFINISHED_COMMAND = re.compile(r"(?<!\\)\\+(?:[A-Za-z]*|(?:begin|boxed)\s*|begin\s*\{[^{}\n]*)\Z")
 # Decoding one more token can change this many of the last characters: bytes become a letter, a space is dropped.
 UNSTABLE_CHARS = 4
+# A stop string that waits in a formula for thousands of lines would make every line look at the whole text. After this
+# many looks in vain, the text must grow by this share before the next one. The cut stays where it is.
+MAX_VAIN_LOOKS, GROWTH_BETWEEN_LOOKS = 50, 0.05
 
 
 def find_stop(text: str, stops: Sequence[str], *, final: bool = True) -> int | None:
@@ -84,6 +88,8 @@ class StopWatcher:
         self._overlap = max(map(len, stops)) + UNSTABLE_CHARS
         self._watched_chars = 0
         self._waits = False
+        self._vain_looks = 0
+        self._next_look_chars = 0
 
     def reached(self, text: str) -> bool:
         """`text` is the whole text so far."""
@@ -91,9 +97,16 @@ class StopWatcher:
         self._watched_chars = len(text)
         found = any(stop in recent for stop in self._stops)
         self._waits |= found
-        if not found and not (self._waits and "\n" in recent):
+        is_late = self._vain_looks >= MAX_VAIN_LOOKS
+        is_due = self._waits if is_late else found or (self._waits and "\n" in recent)
+        if not is_due or len(text) < self._next_look_chars:
             return False
-        return find_stop(text, self._stops, final=False) is not None
+        if find_stop(text, self._stops, final=False) is not None:
+            return True
+        self._vain_looks += 1
+        if self._vain_looks >= MAX_VAIN_LOOKS:
+            self._next_look_chars = int(len(text) * (1 + GROWTH_BETWEEN_LOOKS)) + 1
+        return False
 
 
 def _find_all(text: str, stop: str) -> Iterator[int]:
@@ -129,13 +142,16 @@ def _find_formulas(text: str, final: bool) -> Iterator[Region]:
 
 def _find_environments(text: str, final: bool) -> Iterator[Region]:
     opened: list[tuple[str, int]] = []
+    open_names: Counter[str] = Counter()  # so that thousands of ends without a beginning take no quadratic time
     for mark in ENVIRONMENT_MARK.finditer(text):
         kind, name = mark.groups()
         if kind == "begin":
             opened.append((name, mark.start()))
-        elif any(name == other for other, _ in opened):
+            open_names[name] += 1
+        elif open_names[name]:
             while opened:
                 other, begin = opened.pop()
+                open_names[other] -= 1
                 if other == name:
                     yield begin, mark.end()
                     break

@@ -61,6 +61,7 @@ _ANSWER_PHRASE = re.compile(
     r"|####\s*",
     re.IGNORECASE,
 )
+_PROSE_WORD = re.compile(r"\b(?!(?:and|or)\b)[^\W\d_]{2,}|\b[aI]\b")
 _DISPLAY = re.compile(r"\\\[(.*?)\\\]|\$\$(.*?)\$\$", re.DOTALL)
 _FORMULA_SIGNS = re.compile(r"^\\{1,2}[(\[]|\\{1,2}[)\]]$")
 # Models copy these from the instruction.
@@ -218,5 +219,7 @@ def _find_stated(text: str) -> str | None:
     line = (display[1] or display[2] or "").strip() if display else rest.partition("\n")[0]
     stated = re.split(r"\.\s|\.$", line)[0].strip(" *`$:")
     stated = _FORMULA_SIGNS.sub("", stated).strip()
-    is_short = len(stated) <= MAX_STATED_CHARS and ("\\" in stated or len(stated.split()) <= MAX_STATED_WORDS)
+    # "x = 1 or x = 2" and "1, 2, 3, 4, 5, 6, 7, 8" have many parts, but are no sentences.
+    is_formula = "\\" in stated or not _PROSE_WORD.search(stated)
+    is_short = len(stated) <= MAX_STATED_CHARS and (is_formula or len(stated.split()) <= MAX_STATED_WORDS)
     return stated if is_short else None

@@ -8,7 +8,8 @@ r"""Lenient reading: the last candidate answer of a reply in which strict readin
 A careful reader looks at the last sentence, and at the one before if the last names no value. Of several values, the
 answer is what follows the verb ("the total is", "there are"), and not a number behind a preposition ("for 30 days").
 Of a formula, it is the right side of the last equals sign. No candidates are: numbers of steps, cases, equations,
-figures and citations, dates, exponents, the name of a variable alone. A reply that ends with a denial ("is not a
+figures and citations, dates, exponents, the name of a variable alone, bounds ("more than 12"), ranges, and the right
+side of an equation that is still to be solved (2x = 24). A reply that ends with a denial ("is not a
 solution"), a plan ("let's try n = 7"), a question or a formula that is cut off gives no answer.
 
 Call it only for a text that finished and has no strict answer: the last number of a truncated text is not an answer.
@@ -29,6 +30,7 @@ TAIL_CHARS = 1500  # of the reply, where the last sentences are
 MAX_SENTENCES = 2
 CONTEXT_CHARS = 40  # beside a value, where the words stand that say what it is
 MAX_CANDIDATE_CHARS = 300
+GIVING_UP_CHARS = 300  # before the end
 MAX_BARE_WORDS = 6  # a reply of so few words is an answer by itself
 
 _FORMULA = re.compile(
@@ -84,10 +86,34 @@ _CLAUSE = re.compile(
 )
 _YEAR_BEFORE = re.compile(r"\b(?:in|of|since|by|year|until)\s*$", re.IGNORECASE)
 _LIST_GAP = re.compile(r"\s*(?:,\s*(?:and\s|or\s)?|and\s|or\s)\s*")
+# "x = 11 or x = 12", and "x = 11, x = 12" of the same name.
+_NAMED_ALTERNATIVE = re.compile(
+    r"(?<![\w)])(?<![-+*/^])(?<![-+*/^] )(?P<name>[a-zA-Z])\s*=\s*\S+?\s*"
+    r"(?:,|(?P<or>,?\s*or\b)|and\b)\s*(?P<next>[a-zA-Z])\s*=\s*$"
+)
+# A bound, the end of a range or what is excluded is no value: "more than 12", "10 to 12", "anything but 12".
+_NO_VALUE_BEFORE = re.compile(
+    r"\b(?:(?:more|greater|less|fewer|larger|smaller|bigger|higher|lower) than|(?:any|every)thing but)\s*[$€£]?$"
+    r"|\d\s*(?:[-–—]|to)\s*[$€£]?$",
+    re.IGNORECASE,
+)
+_EXCLUDED_BEFORE = re.compile(r"[,(]\s*not\s*[$€£]?$|[<>≤≥≠]\s*[$€£]?$", re.IGNORECASE)
+# The verb of a clause that only says when: "she will be 20 when he is 50".
+_CLAUSE_BEFORE_VERB = re.compile(r"\b(?:when|while|if|because|until|unless)\s+(?:[\w']+\s+){1,3}$", re.IGNORECASE)
+_GIVES_UP = re.compile(
+    r"\bI(?:'m| am)? (?:don'?t know|do not know|not sure|unsure|unable|can(?:'?t|not) (?:solve|answer|find|determine))",
+    re.IGNORECASE,
+)
+_PROGRAM_LINE = re.compile(r"\s*(?:return\b|print\s*\(|def \w+\s*\(|import \w|from \w+ import|assert )")
+# An equation that is still to be solved, as 2x = 24 and x + 3 = 42. But m + n = 7 and f(2) = 4 give a value.
+_UNSOLVED_LEFT = re.compile(
+    r"(?<![\w\\({.])(?:\d+(?:\.\d+)?\s*\*?\s*[a-zA-Z](?![a-zA-Z(])|[a-zA-Z]\s*[-+/]\s*\d+(?:\.\d+)?"
+    r"|\d+\s*\([^()=]*[a-z][^()=]*\))\s*$|^\s*\\[dt]?frac\{\s*[a-z]\s*\}\{\s*\d+\s*\}\s*$"
+)
 # Sentences behind the answer: polite ones, remarks, and checks of it.
 _AFTERWARDS = re.compile(
     r"\b(?:let me know|hope (?:this|that|it)|feel free|if you have|any (?:other |more )?questions|thank|happy to|"
-    r"verif\w+|confirm\w*|satisf\w+|correct\b|matches|completes)|^\W*note\b",
+    r"verif\w+|confirm\w*|satisf\w+|correct\b|matches|completes)|^\W*(?:note|source|reference)\b",
     re.IGNORECASE,
 )
 _NO_CONCLUSION = re.compile(
@@ -132,6 +158,8 @@ def find_value(reply: str) -> str | None:
     for sentence, values in _last_sentences(reply):
         if _AFTERWARDS.search(_mask(sentence)) and not _stated_value(sentence, values, 0):
             continue
+        if _PROGRAM_LINE.match(sentence):
+            return None
         denials = list(_NO_CONCLUSION.finditer(_mask(sentence)))
         # "The number of eggs that are not used is 16" denies nothing.
         stated = _stated_value(sentence, values, denials[-1].end() if denials else 0)
@@ -139,7 +167,11 @@ def find_value(reply: str) -> str | None:
         if is_plan or (denials and not stated):
             return None
         if values:
-            return _with_list(sentence, values, stated or _main_value(sentence, values))
+            chosen = stated or _main_value(sentence, values)
+            before = _before(_mask(sentence), chosen.begin)
+            if _NO_VALUE_BEFORE.search(before) or _GIVES_UP.search(reply[-GIVING_UP_CHARS:]):
+                return None
+            return _with_list(sentence, values, chosen)
     is_bare = "\n" not in reply and len(reply.split()) <= MAX_BARE_WORDS
     is_word = re.search(r"[^\W\d_]", reply) and not re.search(r"\d", reply)
     return reply.rstrip(" .") if is_bare and is_word and not _NO_CONCLUSION.search(reply) else None
@@ -244,6 +276,8 @@ def _values(sentence: str) -> list[Value]:
         before, after = _before(masked, number.start()), masked[number.end() : number.end() + CONTEXT_CHARS]
         if _LABEL_BEFORE.search(before) or (before[-1:], after[:1]) in (("[", "]"), ("(", ")")):  # also a citation
             continue
+        if _EXCLUDED_BEFORE.search(before) or re.match(r"\s*[<>≤≥≠]", after):
+            continue
         if re.search(r"[*×/+]\s*$", before) or re.match(r"\s*[*×/+]\s*[\d(]", after):
             continue  # a part of a sum or product
         unit = number["unit"].strip()
@@ -255,6 +289,8 @@ def _values(sentence: str) -> list[Value]:
         found.append(Value(word.start(), word.end(), _WORD_VALUES[word[0].lower()], is_weak=True))
     if (equation := _PLAIN_EQUATION.search(masked.rstrip(" .!\n"))) and "MMM" not in equation[1]:
         right = equation[1].strip()
+        if _UNSOLVED_LEFT.search(_before(masked, equation.start() + 1)):
+            return []
         if _PLAIN_FORMULA.fullmatch(right) and re.search(r"\d|pi|π", right):
             found = [value for value in found if value.end <= equation.start(1)]
             found.append(Value(equation.start(1), equation.end(1), right, is_equation=True))
@@ -278,6 +314,8 @@ def _formula_value(content: str) -> str | None:
     is_name = left and re.fullmatch(r"[\s\\]*\w+(?:_\{?\w+\}?)?\s*(?:\([^()]*\))?\s*", left[0])
     if len(left) == 1 and not is_name and unknown.search(left[0]) and unknown.search(right):
         right = content
+    elif len(left) == 1 and not is_name and _UNSOLVED_LEFT.search(left[0]):
+        return None
     exact, *rounded = re.split(r"\\approx(?![a-z])|≈", right)
     # A rounded value follows an exact one, unless that is a computation.
     is_exact = re.search(r"\d", exact) and not re.search(r"\d\.\d|\\times|\\cdot|\\div|[-+/*]", exact.strip(" -"))
@@ -294,6 +332,8 @@ def _stated_value(sentence: str, values: list[Value], begin: int) -> Value | Non
     masked = _mask(sentence)
     stated = [v for v in values if v.is_equation and not _PREPOSITION_BEFORE.search(_before(masked, v.begin))]
     for verb in _COPULA.finditer(masked):
+        if verb[0][0].isalpha() and _CLAUSE_BEFORE_VERB.search(_before(masked, verb.start())):
+            continue
         stated += [v for v in values if v.begin >= verb.end() and not masked[verb.end() : v.begin].strip(" $€£:")][:1]
     return max((value for value in stated if value.begin >= begin), default=None)
 
@@ -320,7 +360,9 @@ def _with_list(sentence: str, values: list[Value], chosen: Value) -> str:
     joins = [not v.is_equation or re.match(r"\W*\w+\s*=[^=]*$", sentence[v.begin : v.end]) for v in values]
     first = last = values.index(chosen)
     if not joins[first]:
-        return chosen.answer
+        named = _NAMED_ALTERNATIVE.search(sentence, max(chosen.begin - CONTEXT_CHARS, 0), chosen.begin)
+        is_list = named and first and (named["or"] or named["name"] == named["next"])
+        return f"{values[first - 1].answer}, {chosen.answer}" if is_list else chosen.answer
     while first and joins[first - 1] and _LIST_GAP.fullmatch(sentence[values[first - 1].end : values[first].begin]):
         first -= 1
     while (after := last + 1) < len(values) and joins[after]:

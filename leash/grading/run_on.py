@@ -11,8 +11,9 @@ If several questions follow, the first answer counts: it is the one to our quest
 - `Question:` or `Q:` at the beginning of a line ends it if the text before is an answer: a marked one (a box, answer
   tags, "answer is", `####`, a block of code), or simply text, unless that introduces or restates the question
   ("Let's solve the following.", "Given: 3 apples.").
-- `Problem:`, `Exercise 2.`, `## Problem` and a repeated instruction ("put your final answer within") end it only if a
-  marked answer stands before: a solution may use them as headings.
+- `Problem:`, `Exercise 2.`, `Example 2:`, `Task:`, `Next question:`, `## Problem 2` and a repeated
+  instruction ("put your final answer within") end it only if a marked answer stands before: a solution may use them as
+  headings.
 - Numbered parts that begin with the reply ("Question 1: …, Question 2: …") are parts of one answer.
 - Nothing is cut inside thinking, a block of code, a display formula, a box or answer tags. Thinking that ended is not
   an answer to a question, but is enough before a turn.
@@ -31,7 +32,8 @@ _NUMBER = r"[ \t]*#?(?P<number>\d{1,3}(?:\.\d{1,3})?)?[*_]*[ \t]*(?::|(?<=\d)[.)
 _BEGINNINGS = tuple(
     re.compile(pattern)
     for pattern in (
-        r"\n[ \t#>*_]*(?:Q[uU\d:*_]|P(?:roblem|ROBLEM)|E(?:xercise|XERCISE)|H(?:uman|UMAN)|U(?:ser|SER)|You are|Instr)",
+        r"\n[ \t#>*_]*(?:Q[uU\d:*_]|P(?:roblem|ROBLEM)|E(?:xercise|XERCISE|xample)|Task|Ne(?:xt|w) |Another |"
+        r"H(?:uman|UMAN)|U(?:ser|SER)|You are|Instr)",
         r"<(?:\||｜User|(?:end|start)_of_turn|/s>|eos>)",
         r"\[INST\]",
         r"ut your final answer",
@@ -50,7 +52,9 @@ _MARKS = tuple(
         ("question", rf"{_MARGIN}Q(?P<number>\d{{0,3}})[*_]*:[*_]*\s+(?=[A-Z\\$][a-z'(]|\d|[IA] )"),
         ("question", rf"{_HEADING}Question[ \t]*(?=\n)"),
         ("heading", rf"{_MARGIN}(?:Problem|PROBLEM|Exercise|EXERCISE){_NUMBER}"),
-        ("heading", rf"{_HEADING}(?:Problem|Exercise)[ \t]*(?=\n)"),
+        ("heading", rf"{_MARGIN}(?:Task{_NUMBER}|Example[ \t]*#?\d{{1,3}}[*_]*[ \t]*[:.])"),
+        ("heading", rf"{_MARGIN}(?:Next|New|Another) (?:[Qq]uestion|[Pp]roblem|[Ee]xercise|[Ee]xample|[Tt]ask)[*_]*:"),
+        ("heading", rf"{_HEADING}(?:Problem|Exercise|Question|Example)[ \t]*(?P<number>\d{{1,3}})?[ \t]*(?=\n)"),
         ("heading", r"ut your final answer(?: within|, and only that)"),
     )
 )

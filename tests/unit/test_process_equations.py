@@ -2,6 +2,9 @@ r"""The equation checker: true, false and skipped equations by kind, and hostile
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from leash.grading.process.checkers import Working, check_working
@@ -10,6 +13,7 @@ from leash.grading.process.planting import plant_error
 from leash.problems import Problem
 from leash.statistics import seeds
 
+FIXTURES = Path(__file__).parent.parent / "fixtures" / "grading"
 PROBLEM: Problem = {"question": "How much is it?", "gold": ["84"], "grader": "math", "meta": {}}
 
 
@@ -19,6 +23,8 @@ def check(text: str) -> Working:
 
 # A true spelling, and a false one that differs in one number.
 PAIRS = [
+    ("So 50% of 20 = 10.", "So 50% of 20 = 11."),
+    (r"He eats $\frac{3}{20} = 0.15$ of the cake.", None),
     ("Thus 12 × 7 = 84.", "Thus 12 × 7 = 94."),
     (r"\frac{3}{20} = 0.15.", r"\frac{3}{20} = 0.25."),
     ("It is 2 + 3 = 5 = 10/2.", "It is 2 + 3 = 5 = 12/2."),
@@ -150,7 +156,6 @@ SKIPPED = [
     ),
     # words that belong to the mathematics
     *(
-        "50% of 20 = 11.",
         "half of 20 + 2 = 13.",
         "1.5 million + 1 = 3.",
         "2 dozen + 1 = 3.",
@@ -303,3 +308,25 @@ def test_every_kind_of_true_equation_can_be_corrupted() -> None:
 def test_each_link_of_a_chain_is_read() -> None:
     read = [(e.text, e.true) for e in read_equations("It is 2 + 3 = 5 = 10/2 = 6 - 2, I say.")]
     assert read == [("2 + 3 = 5", True), ("5 = 10/2", True), ("10/2 = 6 - 2", False)]
+
+
+def test_workings_are_judged_as_labelled() -> None:
+    """Labelled by hand before the rules were looked at. `doubtful` ones may be true in some sense: never a flaw."""
+    cases = [json.loads(line) for line in (FIXTURES / "workings.jsonl").read_text().splitlines()]
+    missed = []
+    for case in cases:
+        process = check(case["text"] if case["text"][-1] in ".!?" else f"{case['text']}.").process
+        if (process == "unsound") if case["working"] == "doubtful" else (process != case["working"]):
+            missed.append(case["text"])
+    assert missed == [case["text"] for case in cases if "known_miss" in case]
+    assert len(cases) > 450
+
+
+@pytest.mark.parametrize("sentence", ["Work in base 7.", "We write it in binary.", "It is a 12-hour clock."])
+def test_sums_of_other_number_systems_are_no_flaws(sentence: str) -> None:
+    assert check("9 + 5 = 2.").process == "unsound"
+    assert check(f"{sentence}\n\n9 + 5 = 2.").process == "unchecked"
+    assert (
+        check_equations("We add and get 9 + 5 = 2, and that is all that there is.", "2", sentence).process != "unsound"
+    )
+    assert check("Use log base 2 here. 9 + 5 = 2.").process == "unsound"

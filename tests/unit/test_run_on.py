@@ -76,6 +76,68 @@ UNCUT = [
 ]
 
 
+# Written before the rules were looked at: an answer with what runs on, and texts that stay whole.
+RUN_ON = [
+    ("The answer is 12.", "\n\nQuestion: A train goes 60 miles. How long?\nAnswer: The answer is 3."),
+    ("The answer is 12.", "\n\nQ: What is 3+4?\nA: 7"),
+    ("So the result is \\boxed{12}.", "\n\nProblem: Find x if x+1=5.\nSolution: \\boxed{4}"),
+    ("So the result is $\\boxed{12}$.", "\n\n## Problem 2\nFind x.\n\n## Solution\n\\boxed{4}"),
+    ("#### 12", "\n\nQuestion: Tom has 3 pens. He buys 4.\nAnswer: 3+4=7\n#### 7"),
+    ("The answer is 12.", "\n\nHuman: Thanks! Now what is 5*5?\n\nAssistant: The answer is 25."),
+    (
+        "The answer is 12.",
+        "<|im_end|>\n<|im_start|>user\nWhat is 5*5?<|im_end|>\n<|im_start|>assistant\nThe answer is 25.",
+    ),
+    ("The answer is 12.", "\n<|user|>\nWhat is 5*5?\n<|assistant|>\nThe answer is 25."),
+    ("Answer: 12", "\n\nProblem 2:\nWhat is 9*9?\n\nAnswer: 81"),
+    ("Answer: 12", "\n\nExercise 5. Compute 8+8.\nAnswer: 16"),
+    ("\\boxed{12}", "\n\nUser: What is 8+8?\nAssistant: \\boxed{16}"),
+    ("Thus \\boxed{12}", "\n\n### Instruction:\nCompute 7-2.\n\n### Response:\n\\boxed{5}"),
+    (
+        "The final answer is $12$. I hope it is correct.",
+        "\n\nProblem:\nIf $f(x)=x^2$, find $f(3)$.\n\nSolution:\n"
+        "$f(3)=9$. Final Answer: The final answer is $9$. I hope it is correct.",
+    ),
+    ("The answer is 12.", "\n\nQuestion 2: How many legs do 5 dogs have?\nThe answer is 20."),
+    (
+        "The answer is 12.",
+        "\nQ: If there are 3 cars and 2 more arrive, how many?\nA: There are 3. 3+2=5. The answer is 5.",
+    ),
+    ("The answer is 12.", "\n\n**Question:** What is 2+2?\n**Answer:** 4"),
+    ("The answer is 12.", "\n\n**Problem 4.** What is 2+2?\n\n**Solution.** The answer is 4."),
+    ("<think>easy</think> \\boxed{12}", "\n\nQuestion: What is 2+2?\n\\boxed{4}"),
+    ("<answer>12</answer>", "\n\nUser: Find 3*3.\nAssistant: <think>9</think><answer>9</answer>"),
+    (
+        "The answer is 12.",
+        "<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nWhat is 1+1?"
+        "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\nThe answer is 2.",
+    ),
+    ("The answer is 12.", "</s><s>[INST] What is 1+1? [/INST] The answer is 2."),
+    ("The answer is 12.", "\n\nExample 2: What is the sum of 4 and 9?\nThe answer is 13."),
+    ("The answer is 12.", "\n\n---\n\nQuestion: What is the sum of 4 and 9?\nThe answer is 13."),
+    ("The answer is 12.", "\n\nNext question: What is the sum of 4 and 9?\nThe answer is 13."),
+    ("Hence $x=\\boxed{12}$.", "\n\nTask: Add 4 and 9.\nHence \\boxed{13}."),
+]
+WHOLE = [
+    "Question: What is 6+6?\nAnswer: 6+6 = 12. The answer is 12.",
+    "Problem: we need the sum of 5 and 7.\nSolution: the sum is 12. The answer is 12.",
+    "Let me restate. Q: how many are left? There are 12-4=8. The answer is 8.",
+    "The question: how many apples? 3+4 = 7.\nThe answer is 7.",
+    "Part 1: x = 3.\nPart 2: y = 4.\nThe answer is 7.",
+    "Step 1: 3+4 = 7\nStep 2: 7*2 = 14\nThe answer is 14.",
+    "<think>Problem: find x. Maybe \\boxed{3}?\n\nQuestion: is x positive? yes.</think>\nThe answer is 5.",
+    "We use Problem 2 of the sheet.\nIt says x=3, so the answer is 9.",
+    "Let P: the point and Q: the other point. The distance is \\boxed{5}.",
+    "Case 1: n is even. Then n=2.\nCase 2: n is odd. Then n = 3.\nThe answer is 2.",
+    "The user: who pays 3 dollars each for 4 items pays 12.\nAnswer: 12",
+    "Answer: 3 + 4 = 7\n\nExplanation: The sum of 3 and 4.\n\nFinal answer: \\boxed{7}",
+    "Question 1: what is asked? The total.\nQuestion 2: what do we know? 3 and 4.\nSo the answer is 7.",
+    "Let P be (0,0).\nQ: (3,4).\nThe distance PQ is \\boxed{5}.",
+    "```python\n# Question: sum\nprint(12)\n```\nThe answer is 12.",
+    "First we compute \\boxed{3} for part (a).\n\nProblem (b): now double it: \\boxed{6}.\n",
+]
+
+
 @pytest.mark.parametrize("begin", BEGINNINGS)
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_the_first_answer_counts(answer: str, begin: str) -> None:
@@ -135,3 +197,14 @@ def test_answers_of_graded_completions_are_unaffected(begin: str) -> None:
     assert len(answered) > 10
     assert [text for text in texts if cut_run_on(text) != text] == []
     assert [text for text in answered if extract(text + begin) != extract(text)] == []
+
+
+@pytest.mark.parametrize(("answer", "rest"), RUN_ON)
+def test_what_runs_on_is_cut(answer: str, rest: str) -> None:
+    assert cut_run_on(answer + rest).rstrip("\n-") == answer
+    assert extract(answer + rest) == extract(answer)
+
+
+@pytest.mark.parametrize("text", WHOLE)
+def test_whole_texts_stay(text: str) -> None:
+    assert cut_run_on(text) == text

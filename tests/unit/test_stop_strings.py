@@ -138,3 +138,24 @@ def test_degenerate_texts_take_no_quadratic_time(unit: str) -> None:
     text = unit * (60_000 // len(unit)) + "Q:"
     find_stop(text, [STOP], final=False)
     assert find_stop(text, [STOP]) == len(text) - 2
+
+
+def test_ends_of_environments_that_never_began_cost_little() -> None:
+    """Quadratic time would be seconds here."""
+    text = "\\begin{a}" * 6000 + "\\end{b}" * 6000 + "\nQ:"
+    assert find_stop(text, ["\nQ:"]) == len(text) - 3
+
+
+def test_a_stop_string_that_waits_for_long_is_still_noticed() -> None:
+    """The watcher looks at the whole text less often then, but the cut is the same."""
+    watcher, text = StopWatcher(["\nQ:"]), "$$"
+    for _ in range(2000):
+        text += "x\nQ: y "
+        assert not watcher.reached(text)
+    place = len(text) + len("$$ so 7.")
+    text += "$$ so 7.\nQ: "
+    looks = 0
+    while not watcher.reached(text):
+        text, looks = text + "more ", looks + 1
+    assert find_stop(text, ["\nQ:"]) == place
+    assert looks * len("more ") < 0.06 * place

@@ -221,9 +221,9 @@ def split_outside_brackets(text: str, separators: str) -> list[str]:
 
 
 def text_key(text: str) -> str:
-    """Return words without spaces, quotes and text commands, in lower case if longer than two letters."""
+    """Return words without spaces, quotes and text commands, in lower case if longer than two letters. AB is not ab."""
     words = _WRAPPED_TEXT.sub(r"\1", text)
-    words = words.casefold() if len(words) > 2 else words
+    words = words.casefold() if len(words) > 2 or words in ("No", "NO") else words
     words = re.sub(r"\b([ap])\.\s*m\b\.?", r"\1m", words)
     return re.sub(r"[\s\"'`*\\]+", "", mark_digit_gaps(words)).strip(".,;:")
 

@@ -178,7 +178,7 @@ def _is_doubtful(link: Link) -> bool:
     left, right = link.left, link.right
     if left.doubtful or right.doubtful or any([t.kind for t in side.tokens] == ["pi"] for side in (left, right)):
         return True  # a lone π is a name as often as a number
-    if left.labelled and is_literal(left):
+    if left.labelled and (is_literal(left) or _is_range(left)):
         return True
     converts = left.units and right.units and left.units != right.units
     # 5 km = 3.1 miles, 3 feet + 5 inches = 41 inches
@@ -194,7 +194,7 @@ def _is_doubtful(link: Link) -> bool:
         if first is not None and abs(first[0] - a) <= first[1]:
             return True
         # 12 * 11 / 2 * 1 = 66: a product below the line, written without brackets.
-        if any(_compare(*nodes, link.approximate) for nodes in _group_divisors(link)):
+        if any(_compare(*nodes, link.approximate) for nodes in (*_group_divisors(link), *_other_spellings(link))):
             return True
     except (UnreadableError, StopIteration, KeyError):
         return True
@@ -234,6 +234,50 @@ def _spell_grouped(tokens: tuple[Token, ...]) -> str:
             spelled.append("(")
             open_groups[-1] += 1
     return "".join(spelled) + ")" * open_groups[-1] if changed else ""
+
+
+def _other_spellings(link: Link) -> Iterator[tuple[Node, Node]]:
+    """Read 3 + 4 + 5 / 3 as one fraction, 16^1/2 as a root, and 3.500 as thousands."""
+    left, right = ([t for t in side.tokens if t.kind not in ("percent", "degree")] for side in (link.left, link.right))
+    for spell in (_spell_fraction, _spell_exponent, _spell_thousands):
+        spelled = [spell(left), spell(right)]
+        if any(spelled):
+            plain = ["".join(token.value for token in side) for side in (left, right)]
+            yield parse_expression(spelled[0] or plain[0]), parse_expression(spelled[1] or plain[1])
+
+
+def _spell_fraction(tokens: list[Token]) -> str:
+    """Spell a side so that its only slash divides all before it by all after it; "" if that is no other reading."""
+    slashes = [i for i, token in enumerate(tokens) if token.kind == "op" and token.value == "/"]
+    if len(slashes) != 1 or any(token.kind in ("open", "boxed", "close", "command") for token in tokens):
+        return ""
+    sides = ["".join(token.value for token in part) for part in (tokens[: slashes[0]], tokens[slashes[0] + 1 :])]
+    return f"({sides[0]})/({sides[1]})" if any(sign in side[1:] for side in sides for sign in "+-") else ""
+
+
+def _spell_exponent(tokens: list[Token]) -> str:
+    """Spell a^b/c as a^(b/c); "" if there is none."""
+    spelled = [token.value for token in tokens]
+    for i in range(len(spelled) - 3):
+        if spelled[i] == "^" and spelled[i + 2] == "/" and tokens[i + 1].kind == tokens[i + 3].kind == "num":
+            spelled[i + 1], spelled[i + 3] = "{" + spelled[i + 1], spelled[i + 3] + "}"
+    return "".join(spelled) if "{" in "".join(spelled[1:]) and spelled != [token.value for token in tokens] else ""
+
+
+def _spell_thousands(tokens: list[Token]) -> str:
+    """Spell 3.500 as 3500; "" if no number has three places."""
+    spelled = [
+        token.value.replace(".", "") if token.kind == "num" and token.value[-4:-3] == "." else token.value
+        for token in tokens
+    ]
+    return "".join(spelled) if spelled != [token.value for token in tokens] else ""
+
+
+def _is_range(side: Side) -> bool:
+    """Whether a side is like the 10-12 of "pages 10-12"."""
+    first, *rest = side.tokens
+    is_difference = len(rest) == 2 and first.kind == rest[1].kind == "num" and rest[0].value == "-"
+    return is_difference and first.end == rest[0].begin and rest[0].end == rest[1].begin
 
 
 def _has_sum(side: Side) -> bool:

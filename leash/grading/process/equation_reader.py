@@ -304,6 +304,10 @@ class _RightReader(_Reader):
         if is_times and token.kind == "word":
             self.taken.append(Token("op", token.begin, token.end, "*"))
             return at + 1
+        if token.kind == "word" and token.delimited and token.value.casefold() in _MATH_WORDS:
+            self.doubtful = True  # "$\\frac{3}{20} = 0.15$ of the total": the formula has ended
+            return None
+        self.doubtful |= self.taken[-1].kind == "percent"  # 10% tax
         self.add_unit(token, beside_number=self.touch(at - 1, at))
         end = at + 1
         while self.is_words(end):
@@ -402,6 +406,9 @@ class _LeftReader(_Reader):
             if token.kind == "word" and is_times and following in ("num", "open"):
                 self.taken.append(Token("op", token.begin, token.end, "*"))
                 return at - 1
+            if token.value == "of" and following == "num" and self.kind(at - 1) == "percent":
+                self.taken.append(Token("op", token.begin, token.end, "*"))
+                return at - 1
             words = token.value.casefold().split()
             if not words or words[-1] in _MATH_WORDS_BEFORE or self.touches_sign(at):
                 raise _UnreadError
@@ -428,6 +435,7 @@ class _LeftReader(_Reader):
         if self.kind(first) not in OPERANDS:
             raise _UnreadError
         self.check_unit_phrase(first + 1, at + 1)
+        self.doubtful |= self.kind(first) == "percent"  # 10% tax
         for i in range(first + 1, at + 1):
             if self.is_words(i):
                 self.add_unit(self.all[i], beside_number=self.touch(i - 1, i) and i == first + 1)

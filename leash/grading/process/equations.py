@@ -38,7 +38,13 @@ _RETRACTION = re.compile(
     re.IGNORECASE,
 )
 _DOUBT_AFTER = re.compile(
-    r"\b(?:not|never|but|no|fails?|should|too|modulo|mod|round\w*|remainder)\b|n't\b|\?", re.IGNORECASE
+    r"\b(?:not|never|cannot|but|no|fails?|should|too|modulo|mod|round\w*|remainder)\b|n't\b|\?", re.IGNORECASE
+)
+# Digits or hours for which other sums hold. In "log base 2" only the logarithm is meant.
+_OTHER_ARITHMETIC = re.compile(
+    r"(?<!log )(?<!logarithm )\bbase[- _](?:[2-9]|1[1-9]|two|three|four|five|six|seven|eight|nine|twelve|sixteen|[bn])"
+    r"\b|\b(?:binary|octal|hexadecimal|o['’]clock|(?:12|24)-hour|clock arithmetic)\b",
+    re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(r"[.!?]\s|\n")
 _TOKEN_OF_TEXT = re.compile(r"[^\W_]+")
@@ -107,6 +113,8 @@ def _keep_flaws(text: str, equations: list[Equation], question: str) -> list[Equ
             corrected.add(left)
         elif left not in corrected and "".join(equation.text.split()) not in asked and not _is_doubted(text, equation):
             flaws.append(equation)
+    if flaws and (_OTHER_ARITHMETIC.search(question) or _OTHER_ARITHMETIC.search(text)):
+        return []
     return flaws[::-1]
 
 
