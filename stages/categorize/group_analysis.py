@@ -92,41 +92,38 @@ def analyze_groups(
     counts = Counts.from_table(rows)
     # All problems of the pair are one family of tests; a group counts its own part of it.
     categories = categorize_problems(counts, settings.confidence)
+    of_control = {control: Counts.from_table(control_rows) for control, control_rows in by_control.items()}
+    control_categories = {
+        control: categorize_problems(each, settings.confidence) for control, each in of_control.items()
+    }
     groups = {name: mask for name, mask in group_masks(rows).items() if mask.any()}
+
+    def analyze_control(control: Control, chosen: Mapping[str, Any], mask: BoolArray) -> dict[str, Any]:
+        """The analysis of a group by a control. That by the run's reading, `chosen`, serves if the counts agree, but
+        for the tested categories: problems outside of the group are in their family."""
+        tested, control_counts = control_categories[control].count_tested(mask), of_control[control].where(mask)
+        analysis = chosen
+        if not controls.same_counts(counts.where(mask), control_counts):
+            analysis = analyze_counts(control_counts, settings, tested, deconvolved=False)
+        in_group = by_control[control].filter(pa.array(mask))
+        return {
+            **controls.trim(analysis),
+            "tested": to_jsonable(tested),
+            "moves": controls.count_moves(rows, by_control[control], mask),
+            "guess_floor": {role: to_jsonable(summarize_guess_floor(in_group, role)) for role in ROLES},
+        }
 
     def analyze_group(name: str) -> dict[str, Any]:
         mask = groups[name]
         tested = categories.count_tested(mask)
         from_counts = analyze_counts(counts.where(mask), settings, tested, deconvolved=name == "all")
         beyond = analyze_beyond_counts(rows.filter(pa.array(mask)), settings, models, majorities)
-        of_controls = {
-            control: analyze_control(from_counts, rows, control_rows, mask, settings)
-            for control, control_rows in by_control.items()
-        }
+        of_controls = {control: analyze_control(control, from_counts, mask) for control in by_control}
         return {**from_counts, **to_jsonable(beyond), "controls": of_controls}
 
     # numpy computes outside of Python's lock: two cores need three quarters of the time of one.
     with ThreadPoolExecutor(available_cores()) as pool:
         return dict(zip(groups, pool.map(analyze_group, groups), strict=True))
-
-
-def analyze_control(
-    chosen: Mapping[str, Any], rows: pa.Table, control_rows: pa.Table, mask: BoolArray, settings: AnalysisSettings
-) -> dict[str, Any]:
-    """The analysis of a group by a control. `chosen` is that by the run's reading, and serves if the counts agree."""
-    counts, control_counts = Counts.from_table(rows), Counts.from_table(control_rows)
-    # All problems of the pair are one family of tests, so those of other groups matter, too.
-    tested = categorize_problems(control_counts, settings.confidence).count_tested(mask)
-    analysis = chosen
-    if not controls.same_counts(counts.where(mask), control_counts.where(mask)):
-        analysis = analyze_counts(control_counts.where(mask), settings, tested, deconvolved=False)
-    in_group = control_rows.filter(pa.array(mask))
-    return {
-        **controls.trim(analysis),
-        "tested": to_jsonable(tested),
-        "moves": controls.count_moves(rows, control_rows, mask),
-        "guess_floor": {role: to_jsonable(summarize_guess_floor(in_group, role)) for role in ROLES},
-    }
 
 
 def analyze_beyond_counts(
