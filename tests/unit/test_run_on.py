@@ -76,7 +76,7 @@ UNCUT = [
 ]
 
 
-# Written before the rules were looked at: an answer with what runs on, and texts that stay whole.
+# Written before the patterns were read, which were then fitted to them: answers with what runs on, and whole texts.
 RUN_ON = [
     ("The answer is 12.", "\n\nQuestion: A train goes 60 miles. How long?\nAnswer: The answer is 3."),
     ("The answer is 12.", "\n\nQ: What is 3+4?\nA: 7"),
