@@ -72,6 +72,17 @@ def has_stopped_early(rows: pa.Table) -> bool:
     return any({"hit", "floor"} & set(rows[f"ended_{role}"].unique().to_pylist()) for role in ROLES)
 
 
+def count_guessed_moves(strict: pa.Table, lenient: pa.Table, mask: BoolArray) -> dict[str, int]:
+    """Of the expansions and shrinkages by strict reading that lenient reading preserves ("EP", "SP"), those where the
+    hits that it adds are not shown to be more than guesses. Problems without that test are left out."""
+    before, after = (rows["category"].to_numpy(zero_copy_only=False) for rows in (strict, lenient))
+    guessed = {}
+    for move, role in (("EP", "base"), ("SP", "rlvr")):
+        not_above = pc.invert(pc.fill_null(lenient[f"above_guessing_{role}"], True)).to_numpy()
+        guessed[move] = int((mask & (before == move[0]) & (after == move[1]) & not_above).sum())
+    return {move: number for move, number in guessed.items() if number}
+
+
 def summarize_working(working: pa.Table, pair: str, group: str, *, stopped: bool) -> dict[str, Any]:
     """The hits of each model in a group of problems by their working, and the share of right answers (by lenient
     reading) that strict reading does not see. That share is null if sampling stopped by hits: then problems with many

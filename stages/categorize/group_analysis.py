@@ -110,6 +110,7 @@ def analyze_groups(
             **controls.trim(analysis),
             "tested": to_jsonable(tested),
             "moves": controls.count_moves(rows, by_control[control], mask),
+            "guessed_moves": controls.count_guessed_moves(by_control["strict"], by_control["lenient"], mask),
             "guess_floor": {role: to_jsonable(summarize_guess_floor(in_group, role)) for role in ROLES},
         }
 

@@ -6,6 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from leash import tables
@@ -171,3 +174,16 @@ def test_tested_categories_of_a_group_follow_the_tests_of_all_problems(project: 
     for control, expected in (("strict", 0), ("lenient", 1)):
         tested = [r["tested_category"] for r in rows if r["control"] == control and r["dataset"] == "chain"]
         assert tested.count("E") == found[control]["tested"]["E"] == expected
+
+
+def test_format_moves_that_a_guesser_might_make_are_counted(project: Params) -> None:
+    categorized()
+    rows = tables.read(tables.support_path("rlvr", "control"), tables.CONTROL_SUPPORT_SCHEMA, "")
+    strict, lenient = (rows.filter(pc.equal(rows["control"], control)) for control in ("strict", "lenient"))
+    for above, expected in ((False, {"EP": 1, "SP": 1}), (True, {}), (None, {})):
+        for role in ("base", "rlvr"):
+            place = lenient.schema.get_field_index(f"above_guessing_{role}")
+            told = pa.array([above] * lenient.num_rows, pa.bool_())
+            lenient = lenient.set_column(place, lenient.schema.field(place), told)
+        assert controls.count_guessed_moves(strict, lenient, np.ones(strict.num_rows, dtype=bool)) == expected
+        assert controls.count_guessed_moves(strict, lenient, np.zeros(strict.num_rows, dtype=bool)) == {}

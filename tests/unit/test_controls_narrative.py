@@ -61,7 +61,7 @@ def with_controls(
         found = analyze(letters or own, stopped if letters or name in ("sound", "unrefuted") else 0)
         pairs = list(zip(own, letters or own, strict=True))[stopped if letters else 0 :]
         moves = Counter(f"{ours}{theirs}" for ours, theirs in pairs if ours != theirs)
-        analysis["controls"][name] = {**found, "moves": dict(moves)}
+        analysis["controls"][name] = {**found, "moves": dict(moves), "guessed_moves": {}}
     analysis["working"] = {}
     for role, missed, counts in zip(("base", "rlvr"), unseen, work, strict=True):
         kinds = {kind: counts.get(kind, 0) for kind in KINDS}
@@ -287,3 +287,11 @@ def test_a_judge_that_is_refused_counts_nothing() -> None:
         "wrong (specificity)."
     )
     assert judged_sentences({"judged": None}) == judged_sentences({}) == []
+
+
+def test_a_form_that_a_guesser_might_find_is_said() -> None:
+    analysis = with_controls("E" * 3 + "P" * 9, lenient="P" * 12)
+    assert "(on" not in format_sentences(analysis, "base", "tuned", "strict")[0]
+    analysis["controls"]["lenient"]["guessed_moves"] = {"EP": 2}
+    [said, *_] = format_sentences(analysis, "base", "tuned", "strict")
+    assert "another form (on 2 of them in no more samples than a guesser might)" in said

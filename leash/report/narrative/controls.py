@@ -45,7 +45,7 @@ def format_sentences(analysis: Analysis, base: str, trained: str, reading: str) 
     sentences = [_uncategorized_sentence(other, "lenient" if reading == "strict" else "strict", reading)]
     if compared:
         moves = _strict_to_lenient(analysis, reading)
-        sentences.append(_form_sentence(strict, moves, base, trained))
+        sentences.append(_form_sentence(strict, moves, lenient["guessed_moves"], base, trained))
         sentences.append(_added_sentence(moves, base, trained))
         if not moves:
             which = "all" if not other["uncategorized"] else "the"
@@ -137,7 +137,7 @@ def _strict_to_lenient(analysis: Analysis, reading: str) -> dict[str, int]:
     return {move[::-1]: number for move, number in analysis["controls"]["strict"]["moves"].items()}
 
 
-def _form_sentence(strict: Analysis, moves: Moves, base: str, trained: str) -> str:
+def _form_sentence(strict: Analysis, moves: Moves, guessed: Moves, base: str, trained: str) -> str:
     """How many expansions and shrinkages of strict reading are reached by both models in some form."""
     kinds = (("EP", "E", "expansion", base), ("SP", "S", "shrinkage", trained))
     parts = []
@@ -147,7 +147,10 @@ def _form_sentence(strict: Analysis, moves: Moves, base: str, trained: str) -> s
             which = f"{number:,} of {pluralize(total, noun)} {_is_or_are(number)}"
             if number == total:
                 which = f"the only {noun} is" if total == 1 else f"all {pluralize(total, noun)} are"
-            parts.append(f"{which} format alone: {model} had the right answer in another form")
+            part = f"{which} format alone: {model} had the right answer in another form"
+            if unproven := guessed.get(move, 0):
+                part += f" (on {unproven:,} of them in no more samples than a guesser might)"
+            parts.append(part)
     return f"Format: {'; '.join(parts)}." if parts else ""
 
 
