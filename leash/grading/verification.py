@@ -14,7 +14,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 from leash import atomic_io, tables
-from leash.grading import grade_answers, worker_pool
+from leash.grading import grade_answers, worker_pool, working
 from leash.grading.distinct_answers import DICTIONARY_TYPE, NO_VALUE, DistinctAnswers, concat_answers
 from leash.grading.graders import registry
 from leash.grading.graders.types import Grade, no_answer_grade
@@ -57,8 +57,9 @@ def extract_answers(
         (s.name, tables.read(s, tables.COMPLETIONS_SCHEMA, "leash sample") if remote else s.resolve()) for s in shards
     )
     total = sum(tables.open_table(s, tables.COMPLETIONS_SCHEMA, "leash sample").metadata.num_rows for s in shards)
-    # The fork server starts here, and the grading pool that follows uses the same one, so it preloads for both.
-    plan = plan_workers(params, (worker_pool.__name__, *registry.slow_imports(sorted(set(grader_of.values())))))
+    # The fork server starts here, and what follows (grading, the check of the working) uses it too: it preloads for all.
+    later = worker_pool.__name__, working.__name__
+    plan = plan_workers(params, (*later, *registry.slow_imports(sorted(set(grader_of.values())))))
     extracted = {}
     with Progress(total, f"read {label}", "completions") as progress:
         for (name, _), table in run_units(units, partial(dict, grader_of), extract_shard, plan):
