@@ -57,7 +57,7 @@ def extract_answers(
         (s.name, tables.read(s, tables.COMPLETIONS_SCHEMA, "leash sample") if remote else s.resolve()) for s in shards
     )
     total = sum(tables.open_table(s, tables.COMPLETIONS_SCHEMA, "leash sample").metadata.num_rows for s in shards)
-    # The fork server starts here, and what follows (grading, the check of the working) uses it too: it preloads for all.
+    # The fork server starts here, and grading and the check of the working use it too, so it preloads for all three.
     later = worker_pool.__name__, working.__name__
     plan = plan_workers(params, (*later, *registry.slow_imports(sorted(set(grader_of.values())))))
     extracted = {}
