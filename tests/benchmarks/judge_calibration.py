@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -176,6 +177,7 @@ def measure_made(judge: argparse.Namespace) -> None:
 
 def run_served(params: Params, judge: argparse.Namespace, pair: str) -> None:
     """One run of the stage through HTTP, in a folder of its own with links to the data."""
+    sys.path.insert(0, str(Path(__file__).parents[2]))  # the server is built on that of the tests
     from judge_server import CoinJudge
 
     from stages.categorize import judged as categorize_judged
