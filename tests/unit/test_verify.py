@@ -189,7 +189,7 @@ def test_each_distinct_answer_of_a_problem_is_graded_once(project: Params) -> No
     """However many completions and shards give it, and also if more completions come later."""
     Path("once.py").write_text(LOGGING_GRADER)
     first, second = fetch_problems(project, "once:score")[:2]
-    write_completions(first, [r"\boxed{1}", r"\boxed{2}", "none", r"\boxed{bad}"] * 50, "a")
+    write_completions(first, [r"\boxed{1}", r"\boxed{2}", "...", r"\boxed{bad}"] * 50, "a")
     write_completions(first, [r"\boxed{1}", r"\boxed{3}"] * 50, "b", begin=200)
     write_completions(second, [r"\boxed{1}"] * 50, "c")
     write_completions(second, ["cut off"], "d", begin=50, finish="length")
