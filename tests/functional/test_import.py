@@ -54,5 +54,12 @@ def test_an_imported_pair_goes_through_the_dag(prepared: Path, tmp_path: Path) -
     for model in ("mine", "tuned"):
         shell("leash", "import", "more.jsonl", "--model", model, "--dataset", "exam", cwd=folder)
     write_params(folder, parameters(K + 1))
-    assert ran(shell("dvc", "repro", "categorize", cwd=folder)) == ["fetch", "sample", "verify", "mass", "categorize"]
+    assert ran(shell("dvc", "repro", "categorize", cwd=folder)) == [
+        "fetch",
+        "sample",
+        "verify",
+        "reasoning",
+        "mass",
+        "categorize",
+    ]
     assert categories(folder) == [("P", 5, 5), ("P", 2, 1), ("P", 1, 3), ("P", 1, 1)]

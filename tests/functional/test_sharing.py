@@ -22,7 +22,7 @@ from tests.conftest import ROOT, write_params, yaml
 from tests.functional.conftest import asked, ran, shell
 from tests.remotes import SSHD, Remote, bucket, directory, host
 
-WITHOUT_TEXTS = {"problems", "verdicts", "mass", "support", "analysis", "perplexity", "entropy"}
+WITHOUT_TEXTS = {"problems", "verdicts", "reasoning", "mass", "support", "analysis", "perplexity", "entropy"}
 ELSEWHERE = "The completions of base on make are not on disk, but dvc.lock lists them"
 
 

@@ -10,16 +10,16 @@ from dvc.repo import Repo
 
 # One line is added to each file. The stages are those that list it; what follows from them is not stale yet.
 STALE = {
-    "leash/grading/extraction.py": {"fetch", "verify"},
-    "leash/grading/mathematics/equivalence.py": {"fetch", "verify"},
-    "leash/grading/sandbox/inside.py": {"verify"},
+    "leash/grading/extraction.py": {"fetch", "verify", "reasoning"},
+    "leash/grading/mathematics/equivalence.py": {"fetch", "verify", "reasoning"},
+    "leash/grading/sandbox/inside.py": {"verify", "reasoning"},
     "leash/benchmarks/minerva.py": {"fetch"},
     "leash/statistics/ratios.py": {"categorize", "entropy", "report"},
     "leash/statistics/support.py": {"categorize", "entropy", "report"},
-    "leash/statistics/seeds.py": {"fetch", "categorize", "perplexity", "entropy", "report"},
-    "leash/database.py": {"mass", "categorize", "perplexity", "entropy", "report"},
-    "leash/prompts.py": {"mass", "perplexity", "entropy", "report"},
-    "leash/instructions.py": {"mass", "perplexity", "entropy"},
+    "leash/statistics/seeds.py": {"fetch", "reasoning", "categorize", "perplexity", "entropy", "report"},
+    "leash/database.py": {"reasoning", "mass", "categorize", "perplexity", "entropy", "report"},
+    "leash/prompts.py": {"reasoning", "mass", "perplexity", "entropy", "report"},
+    "leash/instructions.py": {"reasoning", "mass", "perplexity", "entropy"},
     "leash/scoring/logit_stats.py": {"mass", "perplexity", "entropy", "report"},
     "leash/counting/counts.sql": {"categorize", "report"},
     "leash/report/table_captions.py": {"report"},
