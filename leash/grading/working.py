@@ -36,19 +36,25 @@ def add_working(
 
     failure: BaseException | None = None
 
-    def units() -> Iterator[Unit]:
+    def graded_shards() -> Iterator[tuple[str, pa.Table]]:
         nonlocal failure
         try:
-            for name, table in verdicts:
-                shard = path_of[name]
-                content = tables.read(shard, tables.COMPLETIONS_SCHEMA, "leash sample") if remote else shard.resolve()
-                yield name, content, table
+            yield from verdicts
         except GeneratorExit:
             raise
         except BaseException as error:  # the shards that are graded by now are still checked, so that they are kept
             failure = error
 
-    for (name, _, _), table in run_units(units(), partial(dict, problems), check_shard, plan_workers(params)):
+    def units(graded: Iterable[tuple[str, pa.Table]]) -> Iterator[Unit]:
+        for name, table in graded:
+            shard = path_of[name]
+            content = tables.read(shard, tables.COMPLETIONS_SCHEMA, "leash sample") if remote else shard.resolve()
+            yield name, content, table
+
+    # On a cluster the workers that grade hold its resources until all is graded. Workers of a second kind beside them
+    # would wait for ever, so they start only then.
+    graded = list(graded_shards()) if remote else graded_shards()
+    for (name, _, _), table in run_units(units(graded), partial(dict, problems), check_shard, plan_workers(params)):
         yield name, table
     if failure is not None:
         raise failure
