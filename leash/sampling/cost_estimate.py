@@ -193,7 +193,7 @@ def count_hits(params: Params, model: str, dataset: str, problems: ProblemSet) -
         return None
     hits: dict[tuple[str, int], bool] = {}
     ledger = Ledger(tables.completions_folder(model, dataset))
-    for part in ledger.peek(["problem_id", "sample", "text"], below=MAX_GRADED_SAMPLES):
+    for part in ledger.peek(["problem_id", "sample", "text", "finish"], below=MAX_GRADED_SAMPLES):
         for row in part.to_pylist():
             key = row["problem_id"], row["sample"]
             if key not in hits and row["problem_id"] in problems.by_id:
