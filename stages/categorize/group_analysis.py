@@ -53,10 +53,10 @@ def write_analyses(
         controlled = dict(zip(by_control, of_controls, strict=True))
         analyses[pair] = analyze_groups(rows, settings_of(params), params.models_of(pair), majorities, controlled)
         stopped = controls.has_stopped_early(rows)
+        of_judge = judged.analyze_judged(params, pair, rows)
         for group, analysis in analyses[pair].items():
             analysis["working"] = controls.summarize_working(working, pair, group, stopped=stopped)
-        for group, of_judge in judged.analyze_judged(params, pair, rows).items():
-            analyses[pair][group]["judged"] = to_jsonable(of_judge)
+            analysis["judged"] = to_jsonable(of_judge[group])
     correct_families(params, analyses)
     # A control is a second look at the same comparison, not another comparison.
     for control in by_control:
