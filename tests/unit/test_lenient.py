@@ -166,7 +166,7 @@ def test_a_solution_without_its_box_has_the_same_answer(text: str) -> None:
     "part", ["1 ", "$", "(1, ", "x = 1 and ", "\\[ ", "answer is ", "1/", "a b c ", "= ", "{", "is 5. "]
 )
 def test_only_the_tail_of_a_long_reply_is_read(part: str) -> None:
-    """A reply ten times as long gives the same candidate. A pattern that backtracks too much would take minutes here."""
+    """A reply ten times as long has the same candidate. A pattern that backtracks too much would take minutes here."""
     for grader in ("math", "choice", "make", "gym", "exact"):
         long, longer = (find_candidate(part * (length // len(part)), grader) for length in (12_000, 120_000))
         assert long == longer
