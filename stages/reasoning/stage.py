@@ -3,7 +3,7 @@
 In:  data/verdicts/ and data/completions/ of all models of the run.
 Out: data/reasoning/{model}/{dataset}.parquet, one row per correct completion that shows working, with the votes on its
      text; data/reasoning/{model}.calibration.parquet, the votes on good traces of the model, as they are and with one
-     planted error. Without `reasoning.judge` the folder is empty.
+     planted error. Without `reasoning.judge` the tables are empty.
 
 Only correct completions are asked about. Of each model and problem, at most `reasoning.hits` are chosen at random, so
 that they stand for the others. Problems whose category hangs on few hits come first; what the budget does not pay for
@@ -82,7 +82,8 @@ def run(params: Params) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.rglob("*.parquet"):
         old.unlink()
-    if settings.judge is None:
+    if settings.judge is None:  # DVC needs an output, and warns of an empty folder
+        write_empty_tables(params)
         return []
     problems = {dataset: load_problems(dataset) for dataset in params.run.datasets}
     hits = load_hits(params, problems)
@@ -274,6 +275,12 @@ def write_tables(
             found.append({**about, "planted": trace.planted, **votes})
         content = tables.table_from_rows(found, tables.CALIBRATION_SCHEMA)
         tables.write(tables.calibration_path(model), content, tables.CALIBRATION_SCHEMA)
+
+
+def write_empty_tables(params: Params) -> None:
+    schema = tables.REASONING_SCHEMA
+    for model, dataset in product(params.run.models, params.run.datasets):
+        tables.write(tables.reasoning_path(model, dataset), schema.empty_table(), schema)
 
 
 def describe_lacking(params: Params, traces: Sequence[Trace]) -> list[str]:

@@ -137,7 +137,7 @@ def find_inputs(params: Params) -> Iterator[Input]:
         if prompt := params.verify.judge.prompt:
             graded = all(tables.shards(tables.verdicts_folder(model, name)) for model in params.run.models)
             yield Input(folder / "judge_prompt.txt", "verify.judge.prompt", prompt, "", graded)
-    prompt, asked = params.reasoning.prompt, any(Path("data/reasoning").rglob("*.parquet"))
+    prompt, asked = params.reasoning.prompt, any(Path("data/reasoning").glob("*.calibration.parquet"))
     yield Input(INPUTS_DIR / "reasoning_prompt.txt", "reasoning.prompt", prompt, "the prompt of Leash", asked)
     traces, scored = params.perplexity.traces, any(Path("data/perplexity").rglob("*.parquet"))
     yield Input(INPUTS_DIR / "traces", "perplexity.traces", traces, "no traces", scored)

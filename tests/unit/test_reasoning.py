@@ -137,10 +137,12 @@ def test_planted_errors_measure_the_judge(server: JudgeServer) -> None:
     assert read_calibration("mine") == []
 
 
-def test_no_judge_means_an_empty_folder(server: JudgeServer) -> None:
+def test_no_judge_means_empty_tables(server: JudgeServer) -> None:
     stage.run(write_run(server.url))
+    assert read_hits("mine")
     assert stage.run(write_run(server.url, judge=None)) == []
-    assert list(Path("data/reasoning").rglob("*.parquet")) == []
+    assert read_hits("mine") == read_hits("tuned") == []
+    assert not list(Path("data/reasoning").glob("*.calibration.parquet"))
 
 
 def test_votes_are_paid_for_once(server: JudgeServer) -> None:
