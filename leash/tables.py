@@ -134,7 +134,7 @@ PERPLEXITY_SCHEMA = _schema(
 REASONING_SCHEMA = _schema(
     _required(STRING, "problem_id"),
     _required(INT32, "sample"),
-    _required(STRING, "text"),  # hash of the text: equal texts are one question to the judge
+    _required(STRING, "text_hash"),  # equal texts are one question to the judge
     _required(BOOL, "chosen"),  # one of the `reasoning.hits` that were chosen at random, and asked about
     _required(INT32, "votes", "votes_sound"),  # of the judge on this text; 0: not asked, or no usable reply
     _optional(BOOL, "sound"),  # by `reasoning.rule`; null: no vote

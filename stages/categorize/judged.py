@@ -69,7 +69,7 @@ def build_texts(rows: list[pa.Table], problems: list[str]) -> JudgedTexts:
     hits: list[list[int]] = []
     words: list[int] = []
     for role, table in enumerate(rows):
-        columns = (table[name].to_pylist() for name in ("problem_id", "text", "sound"))
+        columns = (table[name].to_pylist() for name in ("problem_id", "text_hash", "sound"))
         for problem, text, sound in zip(*columns, strict=True):
             if problem not in number:
                 continue
@@ -106,7 +106,7 @@ def choose_hits(rows: dict[str, list[pa.Table]], role: int, problems: set[tuple[
     totals: dict[tuple[str, str], int] = {}
     chosen: list[tuple[tuple[str, str], str, bool]] = []
     for dataset, both in rows.items():
-        columns = (both[role][name].to_pylist() for name in ("problem_id", "text", "chosen", "sound"))
+        columns = (both[role][name].to_pylist() for name in ("problem_id", "text_hash", "chosen", "sound"))
         for name, text, is_chosen, sound in zip(*columns, strict=True):
             if (problem := (dataset, name)) in problems:
                 totals[problem] = totals.get(problem, 0) + 1

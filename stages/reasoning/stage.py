@@ -259,7 +259,7 @@ def write_tables(
     for hit in hits:
         cases = questions.cases.get((question_of[hit.dataset, hit.problem_id], hit.text), [])
         votes = count_votes(settings, cases, cache)
-        row = {"problem_id": hit.problem_id, "sample": hit.sample, "text": atomic_io.hash_strings(hit.text)}
+        row = {"problem_id": hit.problem_id, "sample": hit.sample, "text_hash": atomic_io.hash_strings(hit.text)}
         # A chosen hit that the budget left out, or without a usable reply, counts as not chosen.
         row |= {"chosen": hit.rank < settings.hits and votes["votes"] > 0, **votes}
         rows[hit.model, hit.dataset].append(row)
