@@ -1,0 +1,105 @@
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from leash.statistics.reachability import (
+    amplification,
+    count_proven,
+    estimate_mass,
+    expected_categories,
+    lower_bound,
+    p_value_above,
+    pooled_mass,
+    upper_bound,
+)
+
+
+def test_the_pooled_mass_is_unbiased() -> None:
+    """All outcomes of two samples of the target and one of the donor, each with its probability."""
+    p, q = np.array([0.02, 0.0, 0.3, 0.1, 0.58]), np.array([0.5, 0.2, 0.0, 0.1, 0.2])
+    correct = 4  # the last of the five completions is wrong
+    with np.errstate(divide="ignore"):
+        log_p, log_q = np.log(p[:correct]), np.log(q[:correct])
+    mean = square = variance = 0.0
+    for one, two, three in itertools.product(range(5), repeat=3):
+        hits = [np.bincount(seen, minlength=5)[:correct] for seen in ([one, two], [three, three])]
+        pooled = pooled_mass(log_p, log_q, hits[0], hits[1] // 2, 2, 1)
+        chance = p[one] * p[two] * q[three]
+        mean += chance * pooled.value
+        square += chance * pooled.value**2
+    assert mean == pytest.approx(0.42, rel=1e-12)
+    # With two samples of each, the squared error is unbiased as well.
+    mean = square = 0.0
+    for seen in itertools.product(range(5), repeat=4):
+        hits = [np.bincount(pair, minlength=5)[:correct] for pair in (seen[:2], seen[2:])]
+        pooled = pooled_mass(log_p, log_q, hits[0], hits[1], 2, 2)
+        chance = p[seen[0]] * p[seen[1]] * q[seen[2]] * q[seen[3]]
+        mean += chance * pooled.value
+        square += chance * pooled.value**2
+        variance += chance * pooled.error**2
+    assert mean == pytest.approx(0.42, rel=1e-12)
+    assert variance == pytest.approx(square - mean**2, rel=1e-9)
+
+
+def test_a_pooled_sample_counts_at_most_one_plain_sample() -> None:
+    pooled = pooled_mass(np.array([-1.0]), np.array([-5000.0]), np.array([0]), np.array([1]), 100, 1)
+    assert pooled.value == pytest.approx(0.01)
+    assert pooled_mass(np.array([-5000.0]), np.array([-1.0]), np.array([0]), np.array([1]), 100, 1).value < 1e-300
+    assert pooled_mass(np.array([]), np.array([]), np.array([]), np.array([]), 100, 100).value == 0
+
+
+@pytest.mark.parametrize(("hits", "rollouts"), [(0, 100), (1, 100), (50, 100), (100, 100), (0, 0)])
+def test_the_lower_bound_is_exact(hits: int, rollouts: int) -> None:
+    bound = lower_bound(1e-6, 1e-3, hits, rollouts, 0.95)
+    if hits:
+        share = (bound - 1e-6) / 1e-3
+        assert stats.binom.sf(hits - 1, rollouts, share) == pytest.approx(0.05)
+        # The bound is the largest threshold that the p-value rejects.
+        assert p_value_above(bound, 1e-6, 1e-3, hits, rollouts) == pytest.approx(0.05)
+    else:
+        assert bound == 1e-6
+        assert p_value_above(2e-6, 1e-6, 1e-3, hits, rollouts) == 1
+    assert p_value_above(0.9e-6, 1e-6, 1e-3, hits, rollouts) == 0
+    assert p_value_above(2e-3, 1e-6, 1e-3, hits, rollouts) == 1
+
+
+def test_the_upper_bound_is_exact() -> None:
+    assert upper_bound(1000, 0, 0.95) == pytest.approx(1 - 0.05 ** (1 / 1000))
+    assert stats.binom.cdf(3, 1000, upper_bound(1000, 3, 0.95)) == pytest.approx(0.05)
+    assert upper_bound(5, 5, 0.95) == upper_bound(0, 0, 0.95) == 1
+
+
+def test_the_estimate_adds_what_is_outside_the_cut() -> None:
+    assert estimate_mass(1e-6, 1e-3, 50, 100, 2, 1000) == pytest.approx(1e-6 + 5e-4 + 2e-3)
+    assert estimate_mass(1e-6, 0.0, 0, 0, 0, 0) == 1e-6
+
+
+def test_the_amplification_has_a_quarter_of_the_error_at_each_end() -> None:
+    got = amplification(1000, 100, 1000, 0, 0.0, 1e-4, 40, 100, 4e-5, 0.95)
+    each = 1 - 0.05 / 4
+    assert got.value == pytest.approx(0.1 / 4e-5)
+    assert got.low == pytest.approx(stats.beta.ppf(1 - each, 100, 901) / upper_bound(1000, 0, each))
+    assert got.high == pytest.approx(upper_bound(1000, 100, each) / lower_bound(0.0, 1e-4, 40, 100, each))
+    nothing = amplification(1000, 100, 1000, 0, 0.0, 1e-4, 0, 100, 0.0, 0.95)
+    assert nothing.value is None
+    assert nothing.high is None
+    assert nothing.low is not None
+
+
+def test_holm_counts_what_is_proven_together() -> None:
+    assert count_proven(np.array([0.04, 0.001, 0.012, 1.0]), 0.95) == 2
+    assert count_proven(np.array([0.0, 0.0]), 0.95) == 2
+    assert count_proven(np.array([0.5, 0.0125]), 0.95) == 1
+    assert count_proven(np.array([]), 0.95) == 0
+
+
+def test_expected_categories_bound_what_the_masses_give() -> None:
+    base, rlvr = np.array([1e-3, 0.0, 1.0, 2e-5]), np.array([1e-5, 1e-4, 0.5, 0.0])
+    exact = expected_categories(base, base, rlvr, rlvr, 10_000)
+    assert sum(low for low, _ in exact.values()) == pytest.approx(4)
+    hit = [1 - (1 - mass) ** 10_000 for mass in (base, rlvr)]
+    assert exact["S"] == pytest.approx((hit[0] * (1 - hit[1])).sum().repeat(2))
+    wide = expected_categories(base * 0.5, np.minimum(base * 2, 1), rlvr * 0.5, np.minimum(rlvr * 2, 1), 10_000)
+    assert all(wide[name][0] < exact[name][0] < wide[name][1] for name in "PES")
