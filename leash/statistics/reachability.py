@@ -5,17 +5,28 @@ the certificate: rollouts from a cut of prefixes (prefix_tree.py) prove that the
 `upper_bound` needs plain samples alone. `amplification` compares two models, `count_proven` many problems.
 
 All bounds are one-sided and exact (Clopper and Pearson). No bound is proof of absence: what neither model wrote is in
-no cut. Not covered: drawing and scoring rollouts, and the summary of an analysis (reach_summary.py).
+no cut. `summarize_reach` gives the numbers of an analysis. Not covered: drawing and scoring rollouts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import stats
 
-from leash.statistics.array_types import FloatArray, IntArray
+from leash.statistics.array_types import FloatArray, IntArray, ObjectArray
+from leash.statistics.counts import ROLES, Counts
+from leash.statistics.intervals import one_sided_bounds
+
+# Of `proven`: a mass above each, in how many problems?
+MASS_THRESHOLDS = (1e-3, 1e-4, 1e-5, 1e-6)
+# Of `expected`: the numbers of samples.
+EXPECTED_KS = (10**4, 10**5, 10**6)
+# Whose mass could be small: the model without support.
+TARGETS = {"S": "rlvr", "E": "base"}
 
 
 @dataclass(frozen=True)
@@ -159,3 +170,69 @@ def hit_chance(mass: FloatArray, k: int) -> FloatArray:
     """The chance of at least one hit in k samples."""
     with np.errstate(divide="ignore"):
         return np.asarray(-np.expm1(k * np.log1p(-np.asarray(mass, dtype=float))))
+
+
+def summarize_reach(
+    rows: Sequence[Mapping[str, Any]], counts: Counts, category: ObjectArray, rollouts: int, confidence: float
+) -> dict[str, Any] | None:
+    """The `reach` part of an analysis: what is proven about the problems of `counts`, whose categories are given in
+    their order. `rows` are those of a pair's reach table (others than these problems' are ignored); `rollouts` is the
+    budget per problem, and None is returned if it is 0."""
+    if not rollouts:
+        return None
+    by_key = {(row["dataset"], row["problem_id"], row["target"]): row for row in rows}
+    problems = list(zip(counts.dataset.tolist(), counts.problem_id.tolist(), strict=True))
+    bounds = {
+        role: simultaneous_bounds(counts, role, [by_key.get((*problem, role)) for problem in problems], confidence)
+        for role in ROLES
+    }
+    summary: dict[str, Any] = {"confidence": confidence, "rollouts": rollouts}
+    for letter, target in TARGETS.items():
+        inside = [problem for problem, own in zip(problems, category.tolist(), strict=True) if own == letter]
+        examined = [by_key[(*problem, target)] for problem in inside if (*problem, target) in by_key]
+        summary[letter] = {"problems": len(inside), **summarize_category(examined, confidence)}
+    summary["expected"] = {
+        str(k): {name: list(ends) for name, ends in expected_categories(*bounds["base"], *bounds["rlvr"], k).items()}
+        for k in EXPECTED_KS
+    }
+    return summary
+
+
+def summarize_category(rows: Sequence[Mapping[str, Any]], confidence: float) -> dict[str, Any]:
+    """What is known of the examined problems of a category. The problems that count as `proven` at one threshold are
+    all above it, with this confidence."""
+    certificates = [row["certificate"] for row in rows if row["certificate"] is not None]
+    p_values = {
+        threshold: np.array([p_value_above(threshold, **certificate_of(row)) for row in rows])
+        for threshold in MASS_THRESHOLDS
+    }
+    return {
+        "examined": len(rows),
+        **{status: sum(row["status"] == status for row in rows) for status in ("certified", "unreachable")},
+        "proven": {f"{threshold:g}": count_proven(p_values[threshold], confidence) for threshold in MASS_THRESHOLDS},
+        "smallest_upper": min((row["upper"] for row in rows), default=None),
+        "largest_certificate": max(certificates, default=None),
+    }
+
+
+def certificate_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers that a certificate rests on."""
+    masses = {name: row[name] or 0.0 for name in ("whole_mass", "open_mass")}
+    return {**masses, "hits": row["hits"], "rollouts": row["rollouts"]}
+
+
+def simultaneous_bounds(
+    counts: Counts, role: str, rows: Sequence[Mapping[str, Any] | None], confidence: float
+) -> tuple[FloatArray, FloatArray]:
+    """Bounds of one model's mass on each problem, from plain samples and certificates. All bounds of all problems and
+    both models hold together: the error is divided by their number.
+
+    A problem's error is spent on its upper bound by half, and by a quarter on each of two lower bounds. It is so
+    divided also without a certificate, since the samples themselves decide which problems are examined."""
+    each = (1 - confidence) / (len(ROLES) * max(len(counts), 1))
+    samples = counts.samples(role)
+    stopped = samples.ended == "hit"
+    _, high = one_sided_bounds(samples.n, samples.c, stopped, 1 - each / 2)
+    low, _ = one_sided_bounds(samples.n, samples.c, stopped, 1 - each / 4)
+    certified = [lower_bound(**certificate_of(row), confidence=1 - each / 4) if row else 0.0 for row in rows]
+    return np.maximum(low, certified), high

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from leash.statistics.counts import Counts
 from leash.statistics.reachability import (
     amplification,
     count_proven,
@@ -12,8 +13,10 @@ from leash.statistics.reachability import (
     lower_bound,
     p_value_above,
     pooled_mass,
+    summarize_reach,
     upper_bound,
 )
+from leash.statistics.seeds import stream
 
 
 def test_the_pooled_mass_is_unbiased() -> None:
@@ -103,3 +106,72 @@ def test_expected_categories_bound_what_the_masses_give() -> None:
     assert exact["S"] == pytest.approx((hit[0] * (1 - hit[1])).sum().repeat(2))
     wide = expected_categories(base * 0.5, np.minimum(base * 2, 1), rlvr * 0.5, np.minimum(rlvr * 2, 1), 10_000)
     assert all(wide[name][0] < exact[name][0] < wide[name][1] for name in "PES")
+
+
+def counts_of(base: list[int], rlvr: list[int], n: int) -> Counts:
+    number = len(base)
+    ended = np.full(number, "k", dtype=object)
+    names = np.array([f"p-{i}" for i in range(number)], dtype=object)
+    same = np.full(number, n)
+    return Counts(
+        dataset=np.full(number, "toy", dtype=object),
+        problem_id=names,
+        n_base=same,
+        c_base=np.array(base),
+        n_rlvr=same,
+        c_rlvr=np.array(rlvr),
+        ended_base=ended,
+        ended_rlvr=ended,
+        k=same,
+        epsilon=np.zeros(number),
+    )
+
+
+def row_of(problem: str, target: str, hits: int, **other: object) -> dict[str, object]:
+    numbers = {"whole_mass": 1e-7, "open_mass": 1e-3, "hits": hits, "rollouts": 1000}
+    certificate = lower_bound(1e-7, 1e-3, hits, 1000, 0.95)
+    names = {"dataset": "toy", "problem_id": problem, "target": target, "status": "certified"}
+    return {**names, **numbers, "certificate": certificate, "upper": upper_bound(1000, 0, 0.95), **other}
+
+
+def test_the_summary_counts_what_is_proven() -> None:
+    counts = counts_of([50, 0, 100, 200, 0], [0, 70, 0, 300, 0], 1000)
+    category = np.array(["S", "E", "S", "P", "O"], dtype=object)
+    missed = {"status": "unreachable", "whole_mass": None, "open_mass": None, "rollouts": 0, "certificate": None}
+    rows = [row_of("p-0", "rlvr", 900), row_of("p-1", "base", 0), row_of("p-2", "rlvr", 0, **missed)]
+    got = summarize_reach([*rows, row_of("elsewhere", "rlvr", 1000)], counts, category, 2048, 0.95)
+    assert got is not None
+    lost, new = got["S"], got["E"]
+    assert (lost["problems"], lost["examined"], lost["certified"], lost["unreachable"]) == (2, 2, 1, 1)
+    assert lost["proven"] == {"0.001": 0, "0.0001": 1, "1e-05": 1, "1e-06": 1}
+    assert lost["largest_certificate"] == rows[0]["certificate"]
+    assert new["proven"] == {"0.001": 0, "0.0001": 0, "1e-05": 0, "1e-06": 0}
+    assert new["smallest_upper"] == upper_bound(1000, 0, 0.95)
+    for ends in got["expected"].values():
+        assert sum(low for low, _ in ends.values()) <= 5 <= sum(high for _, high in ends.values())
+    # At 100,000 samples the certificate of about 9e-4 makes p-0 a hit of both models; that of p-1 is 1e-7.
+    assert got["expected"]["100000"]["P"][0] == pytest.approx(2 + 0.00995, abs=1e-4)
+    assert got["expected"]["100000"]["S"][1] == pytest.approx(2, abs=1e-3)  # p-2 and perhaps p-4
+    assert summarize_reach(rows, counts, category, 0, 0.95) is None
+
+
+def test_the_bounds_of_the_expected_categories_hold_together() -> None:
+    """200 simulated analyses of ten problems: the truth is outside some bound in at most 5% (binomial tolerance)."""
+    random = stream("reachability", "expected")
+    base, rlvr = np.full(10, 0.01), np.full(10, 3e-3)
+    inside, category = 0, np.full(10, "P", dtype=object)
+    for _ in range(200):
+        counts = counts_of(random.binomial(1000, base).tolist(), random.binomial(1000, rlvr).tolist(), 1000)
+        rows = [
+            row_of(f"p-{i}", "rlvr", int(random.binomial(1000, 0.75)), open_mass=4e-3, whole_mass=0.0)
+            for i in np.flatnonzero(counts.c_rlvr <= 3)
+        ]
+        got = summarize_reach(rows, counts, category, 2048, 0.95)
+        assert got is not None
+        truth = {k: expected_categories(base, base, rlvr, rlvr, int(k)) for k in got["expected"]}
+        inside += all(
+            low <= truth[k][name][0] <= high
+            for k, ends in got["expected"].items()
+            for name, (low, high) in ends.items()
+        )
+    assert inside >= stats.binom.ppf(0.01, 200, 0.95)
