@@ -25,8 +25,9 @@ from goals import Goals
 from result import tell
 
 from leash.statistics.array_types import BoolArray, FloatArray, IntArray
-from leash.statistics.prefix_levels import build_levels
-from leash.statistics.prefix_tree import PENALTIES, Prefix, PrefixTree, penalized_cuts, plan_round
+from leash.statistics.prefix_cuts import PENALTIES, penalized_cuts
+from leash.statistics.prefix_levels import build_levels, pack
+from leash.statistics.prefix_tree import Prefix, PrefixTree, plan_round
 from leash.statistics.reachability import estimate_mass, lower_bound, lower_bounds, pooled_mass
 from leash.statistics.seeds import stream
 
@@ -35,18 +36,18 @@ SAMPLES = 1024
 WORDS = 6
 END, STEP, MISTAKE = WORDS, 1, 0  # tokens; a step is what is decisive at some positions
 SHORTEST, LONGEST = 16, 32
-ON_TRACK, LOST = 0, 1
 # A cut that gives this share of the truth, if all chances are known, is a decisive one; a third of the truth is enough.
 DECISIVE, ENOUGH = 0.5, 1 / 3
 
 
 @dataclass(frozen=True)
 class Toy:
-    """`steps` are the decisive positions; of each, the chances of target and donor to take it. `entropy` scales the
-    spread of the other tokens: 0 is uniform, 4 is nearly deterministic."""
+    """`steps` are the decisive positions; of each, the chances of target and donor to take it. `sharpness` scales the
+    spread of the other tokens: 0 is uniform, 4 is nearly deterministic. `anywhere`: one of the steps is enough."""
 
     name: str
     steps: dict[int, tuple[float, float]]
+    anywhere: bool = False
     sharpness: float = 3.0
     mistakes: float = 0.01
 
@@ -55,21 +56,29 @@ class Chain:
     """Chances of the next token by position, track and last token. On the track, a decisive position leads off it
     unless the step is taken, and a mistake elsewhere does; off the track nothing is correct."""
 
-    def __init__(self, chances: FloatArray, steps: set[int]) -> None:
+    def __init__(self, chances: FloatArray, toy: Toy) -> None:
         self.chances = chances
         self.cumulative = np.cumsum(chances, axis=-1)
         token = np.arange(WORDS + 1)
-        keeps = [token == STEP if position in steps else token != MISTAKE for position in range(LONGEST)]
-        self.keeps = np.array(keeps)
-        # The chance to be correct in the end, before each position, on the track, after each last token.
-        self.value = np.zeros((LONGEST + 1, WORDS))
+        must = [position in toy.steps and not toy.anywhere for position in range(LONGEST)]
+        self.keeps = np.array([token == STEP if step else token != MISTAKE for step in must])
+        # On the track a completion may still lack a step, wherever: state 0. Then it may not end.
+        self.first = 0 if toy.anywhere else 1
+        self.value = np.zeros((LONGEST + 1, 2, WORDS))
         for position in reversed(range(LONGEST)):
-            going_on = np.append(self.value[position + 1], 1.0)  # END on the track is correct
-            self.value[position] = chances[position] @ (going_on * self.keeps[position])
+            for state in (0, 1):
+                going_on = np.append(self.value[position + 1, state], float(state))
+                going_on[STEP] = self.value[position + 1, 1, STEP]
+                self.value[position, state] = chances[position] @ (going_on * self.keeps[position])
 
     @property
     def mass(self) -> float:
-        return float(self.value[0, 0])
+        return float(self.value[0, self.first, 0])
+
+    def chance_from(self, prefix: Prefix) -> float:
+        """The chance to be correct in the end, from a prefix on the track."""
+        state = int(self.first or STEP in prefix)
+        return float(self.value[len(prefix), state, prefix[-1]])
 
     def sample(self, prefixes: list[Prefix], random: np.random.Generator) -> tuple[list[Prefix], BoolArray]:
         """A completion of each prefix, and whether it is correct."""
@@ -78,15 +87,17 @@ class Chain:
             row[: len(prefix)] = prefix
         last = np.zeros(len(prefixes), dtype=np.int64)
         open_, on_track = np.ones(len(prefixes), dtype=bool), np.ones(len(prefixes), dtype=bool)
+        has_step = np.full(len(prefixes), bool(self.first))
         for position in range(LONGEST):
             drawn = (random.random(len(last))[:, None] > self.cumulative[position, last]).sum(axis=1)
             given = tokens[:, position] >= 0
             token = np.where(given, tokens[:, position], np.minimum(drawn, WORDS))
             tokens[:, position] = np.where(open_, token, -1)
             on_track &= ~open_ | self.keeps[position][token]
+            has_step |= open_ & (token == STEP)
             open_ &= token != END
             last = np.where(token == END, 0, token)
-        return [tuple(row[row >= 0].tolist()) for row in tokens], on_track
+        return [tuple(row[row >= 0].tolist()) for row in tokens], on_track & has_step
 
     def nlls(self, completion: Prefix) -> FloatArray:
         last = (0, *completion[:-1])
@@ -102,6 +113,8 @@ def make_chains(toy: Toy) -> tuple[Chain, Chain]:
     for model, noise in enumerate((0.0, 0.5)):
         spread = np.exp(logits + random.normal(0, noise, logits.shape))
         spread[..., MISTAKE] = 0
+        if toy.anywhere:
+            spread[..., STEP] = 0
         chances = np.zeros((LONGEST, WORDS, WORDS + 1))
         chances[..., :WORDS] = spread / spread.sum(axis=-1, keepdims=True) * (1 - toy.mistakes)
         chances[..., MISTAKE] = toy.mistakes
@@ -114,7 +127,7 @@ def make_chains(toy: Toy) -> tuple[Chain, Chain]:
         end[-1] = 1.0
         chances *= 1 - end[:, None, None]
         chances[..., END] = end[:, None]
-        chains.append(Chain(chances, set(toy.steps)))
+        chains.append(Chain(chances, toy))
     return chains[0], chains[1]
 
 
@@ -186,11 +199,12 @@ def best_possible(
     target: Chain, known: list[tuple[Prefix, FloatArray]], depths: tuple[int, ...], rollouts: int
 ) -> float:
     """The bound to expect of the best cut through the donor's completions if every chance is known."""
-    tree = build_levels({completion: np.cumsum(nlls) for completion, nlls in known}, depths)
+    cumulated = {pack(completion): np.cumsum(nlls) for completion, nlls in known}
+    tree = build_levels(cumulated, depths, cumulated)
     correct = []
     for level in tree.levels:
-        last = [tree.sequences[i][level.depth - 1] for i in level.example]
-        correct.append(level.mass * target.value[level.depth, last])
+        prefixes = [tree.prefix(level, node) for node in range(len(level.mass))]
+        correct.append(level.mass * np.array([target.chance_from(prefix) for prefix in prefixes]))
     _, (whole, opened, mass) = penalized_cuts(tree, correct, PENALTIES)
     return float(lower_bounds(whole, opened, mass, rollouts, CONFIDENCE).max())
 
@@ -204,6 +218,12 @@ def make_toys() -> list[Toy]:
             Toy(f"two steps, {mass:g}", {2: (chance**0.5, 0.5), 9: (chance**0.5, 0.5)}),
             Toy(f"a late step, {mass:g}", {12: (chance, 0.5)}, sharpness=5.0),
             Toy(f"diffuse, {mass:g}", {5: (chance, 0.5)}, sharpness=1.0),
+            Toy(
+                f"step anywhere, {mass:g}",
+                dict.fromkeys(range(3, 15), (chance / 12, 0.08)),
+                anywhere=True,
+                sharpness=4.0,
+            ),
             Toy(f"few hits, {mass:g}", {3: (chance**0.5, 0.08), 8: (chance**0.5, 0.08)}),
         ]
     return toys
@@ -226,7 +246,8 @@ def measure(toy: Toy, trials: int, budget: int, goals: Goals) -> float:
     print(
         f"{toy.name:<22}{target.mass:>10.3g}{donor.mass:>8.3f}{(certificate <= 1).mean():>8.1%}"
         f"{f'{middle:.2f} ({low:.2f} to {high:.2f})':>22}{np.median(best):>7.2f}"
-        f"{estimate.mean():>9.2f} ± {estimate.std() / len(runs) ** 0.5:<6.2f}{np.median(pooled):>7.2f}{seconds:>8.3f}{mark}",
+        f"{estimate.mean():>9.2f} ± {estimate.std() / len(runs) ** 0.5:<6.2f}"
+        f"{np.median(pooled):>7.2f}{seconds:>8.3f}{mark}",
         flush=True,
     )
     return float((certificate <= 1).mean())
