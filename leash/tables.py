@@ -147,7 +147,7 @@ REACH_SCHEMA = _schema(
     _optional(pa.list_(INT32), "profile_depths", "profile_trials", "profile_hits"),
     _optional(INT32, "cut_token"),  # the place in the trace of the token that decides
 )
-# Scores of correct completions and rollouts (data/reach/scores), which only the stage reads.
+# Scores of correct completions and rollouts (data/rollouts/scores), which only the stage reads.
 REACH_SCORES_SCHEMA = _schema(
     _required(STRING, "problem_id", "key"),
     _required(INT32, "tokens"),
@@ -249,6 +249,14 @@ def mass_path(model: str, dataset: str) -> Path:
 
 def reach_path(pair: str) -> Path:
     return DATA_DIR / "reach" / f"{pair}.parquet"
+
+
+def rollouts_folder(pair: str, target: str, dataset: str) -> Path:
+    return DATA_DIR / "rollouts" / "drawn" / pair / target / dataset
+
+
+def rollout_scores_path(model: str, dataset: str, name: str) -> Path:
+    return DATA_DIR / "rollouts" / "scores" / model / dataset / f"{name}.parquet"
 
 
 def analysis_path(pair: str) -> Path:

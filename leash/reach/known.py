@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from leash.statistics.array_types import FloatArray
-from leash.statistics.prefix_levels import Prefix
+from leash.statistics.prefix_tree import Prefix
 from leash.token_ids import tokenize_texts
 
 if TYPE_CHECKING:
@@ -43,15 +43,15 @@ class Completion:
         return limited
 
 
-def build_completions(
-    rows: Sequence[Mapping[str, Any]], tokenizer: PreTrainedTokenizerBase
-) -> list[Completion]:
+def build_completions(rows: Sequence[Mapping[str, Any]], tokenizer: PreTrainedTokenizerBase) -> list[Completion]:
     """The completion of each row with text, ended, cut and token_ids."""
     splits = tokenize_texts([row["text"] for row in rows], [row["ended"] for row in rows], tokenizer)
     found = []
     for row, split in zip(rows, splits, strict=True):
         tokens = tuple(split if row["token_ids"] is None else row["token_ids"])
-        found.append(Completion(tokens, row["text"], row["ended"], None if tokens == tuple(split) else tokens, row["cut"]))
+        found.append(
+            Completion(tokens, row["text"], row["ended"], None if tokens == tuple(split) else tokens, row["cut"])
+        )
     return found
 
 

@@ -1,7 +1,8 @@
 """Probabilities of correct completions under a model, token by token.
 
-    data/reach/scores/{model}/{dataset}/known.parquet    completions that a model of the run wrote
-    data/reach/scores/{model}/{dataset}/first.parquet    correct rollouts of the first round; second.parquet: likewise
+    data/rollouts/scores/{model}/{dataset}/known.parquet     completions that a model of the run wrote
+    data/rollouts/scores/{model}/{dataset}/first.parquet     correct rollouts of the first round
+    data/rollouts/scores/{model}/{dataset}/second.parquet    and of the second
 
 Each is a table of its own, since a table of scores forgets what is not asked for, and the rollouts of a round are known
 only after those of the round before.
@@ -11,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,7 @@ from leash.reach.known import Completion
 from leash.scoring.score_tables import ScoringJob, plan_scoring_workers, update_score_tables
 from leash.scoring.traces import ScoringSpec, Trace
 from leash.statistics.array_types import FloatArray
-from leash.statistics.prefix_levels import Prefix
+from leash.statistics.prefix_tree import Prefix
 from leash.weights import find_weights
 
 ToScore = tuple[str, str, str, Completion]  # model, data set, problem
@@ -68,19 +68,19 @@ def score_completions(params: Params, wanted: Iterable[ToScore], name: str) -> d
             for (_, _, problem, _), completion in completions.items()
         ]
         labels = [{"problem_id": problem} for _, _, problem, _ in completions]
-        jobs.append(ScoringJob(scores_path(model, dataset, name), find_weights(params, model), labels, traces))
+        jobs.append(
+            ScoringJob(tables.rollout_scores_path(model, dataset, name), find_weights(params, model), labels, traces)
+        )
     workers = plan_scoring_workers(params, spec)
     update_score_tables(jobs, tables.REACH_SCORES_SCHEMA, "reach", workers, spec, sample.vllm)
     found: dict[ScoreKey, TokenScores] = {}
     for (model, dataset), completions in by_table.items():
-        content = tables.read(scores_path(model, dataset, name), tables.REACH_SCORES_SCHEMA, "leash reach")
+        content = tables.read(
+            tables.rollout_scores_path(model, dataset, name), tables.REACH_SCORES_SCHEMA, "leash reach"
+        )
         # A table has its rows in the order of its job.
         found.update(zip(completions, _read_scores(content), strict=True))
     return found
-
-
-def scores_path(model: str, dataset: str, name: str) -> Path:
-    return tables.DATA_DIR / "reach" / "scores" / model / dataset / f"{name}.parquet"
 
 
 def _content(completion: Completion) -> tuple[str, bool, Prefix | None]:

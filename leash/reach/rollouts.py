@@ -1,6 +1,6 @@
 """Rollouts from prefixes: drawn with the target's own engine, and kept in a ledger per place.
 
-    data/reach/rollouts/{pair}/{target}/{dataset}/    a ledger of completions (leash/sample_ledger.py)
+    data/rollouts/drawn/{pair}/{target}/{dataset}/    a ledger of completions (leash/sample_ledger.py)
 
 The ledger's `problem_id` is the problem with a hash of the prompt and the prefix, its `sample` the number of the
 rollout within the problem's budget. So a rollout on disk counts only where exactly this one is planned again: after a
@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import click
@@ -28,13 +27,12 @@ from leash.engines.selection import EngineSpec
 from leash.params.groups import Params
 from leash.problems import Problem
 from leash.progress import Progress, format_rate
-from leash.prompts import Prompt, build_prompt, tokenize_prompts
+from leash.prompts import build_prompt, tokenize_prompts
 from leash.reach.tasks import Place, Task
 from leash.sample_ledger import Ledger, SamplesMismatchError
 from leash.sampling import sampler
 from leash.scheduler.run import run_units
-from leash.statistics import seeds
-from leash.statistics.prefix_levels import Prefix
+from leash.statistics.prefix_tree import Prefix
 from leash.weights import find_weights, load_tokenizer
 
 
@@ -71,7 +69,7 @@ class RolloutStore:
 
     def __init__(self, params: Params, place: Place, problems: Mapping[str, Problem]) -> None:
         self.place, self._params = place, params
-        self.ledger = Ledger(rollouts_folder(place))
+        self.ledger = Ledger(tables.rollouts_folder(place.pair, place.target, place.dataset))
         self.decoding = sampler.decoding_from_params(params, place.target, place.dataset)
         self._prompts = {
             problem: build_prompt(params, place.target, place.dataset, row["question"])
@@ -135,11 +133,9 @@ class RolloutStore:
         self.ledger.retain({(self.key(each), number) for each in planned for number in each.numbers})
 
 
-def rollouts_folder(place: Place) -> Path:
-    return tables.DATA_DIR / "reach" / "rollouts" / place.pair / place.target / place.dataset
-
-
-def draw_rollouts(spec: EngineSpec, stores: Sequence[RolloutStore], planned: Sequence[PlannedRollouts], what: str) -> int:
+def draw_rollouts(
+    spec: EngineSpec, stores: Sequence[RolloutStore], planned: Sequence[PlannedRollouts], what: str
+) -> int:
     """Draw the planned rollouts of a target model that are not on disk, and keep them; return their number."""
     store_of = {store.place: store for store in stores}
     missing = {
@@ -168,8 +164,7 @@ def draw_rollouts(spec: EngineSpec, stores: Sequence[RolloutStore], planned: Seq
                         raise sampler.SamplingError(f"{fault}. Run the command again.")
                     store_of[unit.place].ledger.add(completions)
                     stats.add(completions, 0)
-                    shown = {"tokens": format_rate(stats.speed)} if stats.speed else {}
-                    progress.add(len(completions), **shown)
+                    progress.add(len(completions), tokens=format_rate(stats.speed or 0.0))
         finally:
             for store in stores:  # however the run ends, finished rollouts are kept
                 store.ledger.flush()

@@ -4,15 +4,14 @@
     second    a quarter, from the best cut so far
     final     half, from the cut that both rounds chose; only these decide the certificate
 
-After each of the first two rounds the correct rollouts become known completions, too: they show ways to a correct answer
-that the donor never took. The caller draws the rollouts of a round for all problems together, and scores them.
+After each of the first two rounds the correct rollouts become known completions, too: they show ways to a correct
+answer that the donor never took. The caller draws the rollouts of a round for all problems together, and scores them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
 
 import numpy as np
 
@@ -23,11 +22,9 @@ from leash.reach.rollouts import PlannedRollouts, plan_rollouts
 from leash.reach.tasks import Task
 from leash.statistics import seeds
 from leash.statistics.array_types import FloatArray
-from leash.statistics.prefix_levels import Prefix
-from leash.statistics.prefix_tree import Cut, PrefixTree, draw_prefixes
+from leash.statistics.prefix_tree import Cut, Prefix, PrefixTree, plan_round
 
-Round = Literal["first", "second", "final"]
-ROUNDS: tuple[Round, ...] = ("first", "second", "final")
+ROUNDS = ("first", "second", "final")  # numbered from 1
 # Where a good prefix makes most rollouts correct, these many show enough of the ways; scoring more would cost time.
 MAX_NEW_COMPLETIONS = 256
 
@@ -51,13 +48,6 @@ class KnownCompletion:
         return -float(self.donor_nlls.sum())
 
 
-def to_known(
-    completion: Completion, target: TokenScores, donor: TokenScores, max_tokens: int
-) -> KnownCompletion:
-    both = (decoding_nlls(completion, scores, max_tokens) for scores in (target, donor))
-    return KnownCompletion(completion, *both, target.untempered)
-
-
 def decoding_nlls(completion: Completion, scores: TokenScores, max_tokens: int) -> FloatArray:
     """The nll of each token. After an empty prompt the first token has none: such completions prove nothing."""
     if len(scores.nlls) != len(completion.tokens):
@@ -74,7 +64,7 @@ class Search:
     settings: Reach
     tree: PrefixTree = field(init=False)
     cut: Cut | None = None
-    planned: dict[Round, list[PlannedRollouts]] = field(default_factory=dict)
+    planned: dict[int, list[PlannedRollouts]] = field(default_factory=dict)
     pilot: int = 0
     rollouts: int = 0
     hits: int = 0
@@ -89,35 +79,32 @@ class Search:
     def of_donor(self) -> list[KnownCompletion]:
         return [each for each in self.known if each.completion.times[self.task.place.donor]]
 
-    def plan(self, name: Round) -> list[PlannedRollouts]:
+    def plan(self, number: int) -> list[PlannedRollouts]:
         """Choose the prefixes of a round's rollouts."""
-        quarter, half = self.settings.rollouts // 4, self.settings.rollouts // 2
-        begin, count = {"first": (0, quarter), "second": (quarter, quarter), "final": (2 * quarter, half)}[name]
+        place, budget = self.task.place, self.settings.rollouts
         prefixes: list[Prefix] = []
         if self.tree.trace:
-            place = self.task.place
-            stream = ("reach", place.pair, place.target, place.dataset, self.task.problem_id, name)
+            stream = ("reach", place.pair, place.target, place.dataset, self.task.problem_id, ROUNDS[number - 1])
             random = seeds.stream(self.settings.seed, *stream)
-            if name == "first":
-                prefixes = self.tree.first_round(count, random)
-            else:
-                self.cut = self.tree.best_cut(half, self.settings.confidence)
-                prefixes = draw_prefixes(self.cut, count, random) if self.cut else []
-        self.planned[name] = plan_rollouts(self.task, prefixes, begin)
-        return self.planned[name]
+            planned = plan_round(self.tree, number, budget, self.settings.confidence, random)
+            prefixes, self.cut = planned.prefixes, planned.cut
+        begin = (number - 1) * (budget // 4)
+        self.planned[number] = plan_rollouts(self.task, prefixes, begin)
+        return self.planned[number]
 
-    def record(self, name: Round, rollouts: Mapping[int, tuple[Prefix, dict[str, Any], Prefix, bool]]) -> None:
-        """Note the rollouts of a round by their numbers: prefix, row of the ledger, tokens, and whether correct."""
-        for number in sorted(rollouts):
-            prefix, row, tokens, hit = rollouts[number]
-            self.tree.record(prefix, tokens, hit)
-            self.tokens += row["tokens"] - len(prefix)
-            if name == "final":
-                self.rollouts += 1
-                self.hits += hit
-            else:
-                self.pilot += 1
+    def record(self, number: int, prefix: Prefix, tokens: Prefix, hit: bool) -> None:
+        """Note a rollout: all its tokens, of which the prefix was given. The order of rollouts does not matter."""
+        # Beyond the deepest prefix the tree needs no tokens, and there may be thousands of long rollouts.
+        self.tree.record(prefix, tokens[: self.tree.depths[-1]], hit)
+        self.tokens += len(tokens) - len(prefix)
+        if number == len(ROUNDS):
+            self.rollouts += 1
+            self.hits += hit
+        else:
+            self.pilot += 1
 
-    def add(self, completion: Completion, nlls: FloatArray) -> None:
-        """A correct rollout of the pilot."""
-        self.tree.add(completion.tokens, nlls)
+    def choose_new(self, hits: Mapping[int, Completion]) -> list[Completion]:
+        """Which correct rollouts of the pilot, by their numbers, become known completions."""
+        seen = {each.completion.tokens for each in self.of_donor}
+        distinct = {hits[number].tokens: hits[number] for number in sorted(hits, reverse=True)}
+        return [each for each in reversed(distinct.values()) if each.tokens not in seen][:MAX_NEW_COMPLETIONS]

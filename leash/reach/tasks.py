@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import Literal
 
 from leash.grading.graders import registry
 from leash.params.groups import Params
@@ -14,11 +13,8 @@ from leash.params.security import refuse_unlisted_graders
 from leash.problems import load_problems
 from leash.prompts import load_problem_images
 from leash.scoring.scorable import drawn_until
-from leash.statistics.counts import ROLES
 from leash.token_ids import tokenizer_key
 from leash.weights import find_weights, has_weights
-
-Role = Literal["base", "rlvr"]
 
 
 @dataclass(frozen=True)
@@ -56,7 +52,7 @@ def find_places(params: Params) -> tuple[list[Place], list[str]]:
             continue
         both = params.models_of(pair)
         k = min(params.k(model, dataset) for model in both)
-        for role, target, donor in zip(ROLES, both, reversed(both), strict=True):
+        for role, target, donor in (("base", *both), ("rlvr", *reversed(both))):
             if params.engine(target) == "import":
                 sentences[
                     f"{target} has imported completions and no engine, so no rollouts are drawn from it; to have "

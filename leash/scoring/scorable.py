@@ -1,7 +1,7 @@
 """What a run can score: models with weights on this machine, on data sets of text with completions.
 
-Shared by the stages mass, reach, perplexity and entropy. A model on a server or with imported completions has no weights, and
-no scorer reads images: those tables are empty, and a sentence says why.
+Shared by the stages mass, reach, perplexity and entropy. A model on a server or with imported completions has no
+weights, and no scorer reads images: those tables are empty, and a sentence says why.
 """
 
 from __future__ import annotations
