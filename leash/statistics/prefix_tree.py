@@ -25,7 +25,7 @@ from leash.statistics.array_types import BoolArray, FloatArray, IntArray
 from leash.statistics.prefix_levels import Levels, Prefix, Rollout, build_levels
 from leash.statistics.reachability import lower_bounds
 
-__all__ = ["Cut", "Prefix", "PrefixTree", "draw_prefixes"]
+__all__ = ["Cut", "Prefix", "PrefixTree", "Round", "draw_prefixes", "plan_round"]
 
 MAX_DEPTHS = 64
 FIRST_DEPTHS = 8
@@ -141,6 +141,27 @@ def draw_prefixes(cut: Cut, rollouts: int, random: np.random.Generator) -> list[
     if not cut.prefixes:
         return []
     return [cut.prefixes[i] for i in random.choice(len(cut.prefixes), rollouts, p=cut.masses / cut.open_mass)]
+
+
+@dataclass(frozen=True)
+class Round:
+    """The prefix of each rollout of a round, and the cut that they are drawn from (None: several depths)."""
+
+    prefixes: list[Prefix]
+    cut: Cut | None
+
+
+def plan_round(tree: PrefixTree, number: int, budget: int, confidence: float, random: np.random.Generator) -> Round:
+    """Round 1, 2 or 3 of a search with this budget of rollouts: a quarter at several depths, a quarter from the best cut
+    so far, and all the others, which alone count for the certificate, from the best cut of both. No prefixes: the round
+    has nothing to draw."""
+    pilot = budget // 4
+    final = budget - 2 * pilot
+    if number == 1:
+        return Round(tree.first_round(pilot, random), None)
+    cut = tree.best_cut(final, confidence)
+    drawn = draw_prefixes(cut, pilot if number == 2 else final, random) if cut else []
+    return Round(drawn, cut)
 
 
 def mean_cumulative(cumulated: Sequence[FloatArray]) -> FloatArray:
