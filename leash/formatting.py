@@ -7,11 +7,15 @@ in leash/report/cells.py. Nothing here reads a file or imports another part of L
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from typing import Any, Literal
 
 from tabulate import tabulate
 
 MISSING_VALUE = "–"
+Rounding = Literal["down", "up", "nearest"]
+ROUNDING: dict[Rounding, str] = {"down": ROUND_FLOOR, "up": ROUND_CEILING, "nearest": ROUND_HALF_EVEN}
+MASS_DIGITS = 2
 
 
 def pluralize(number: float, noun: str) -> str:
@@ -71,6 +75,30 @@ def format_number(value: Any) -> str:
     if isinstance(value, list):
         return " to ".join(map(format_number, value))
     return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
+
+
+def format_mass(mass: float, toward: Rounding = "nearest") -> str:
+    """A probability that may be tiny, with two digits: "6.4e-5", "0.013". Round a lower bound down and an upper one up,
+    so that what is said is proven, too."""
+    rounded = _round_decimal(mass, toward)
+    if rounded >= Decimal("0.01") or not rounded:
+        return f"{rounded.normalize():f}"
+    mantissa = rounded.scaleb(-rounded.adjusted()).normalize()
+    return f"{mantissa:f}e{rounded.adjusted()}"
+
+
+def format_once_in(mass: float) -> str:
+    """In how many samples to expect one hit at least, given a lower bound: "16,000" for 6.4e-5."""
+    return f"{int(_round_decimal(1 / mass, 'up')):,}"
+
+
+def format_factor(factor: float, toward: Rounding = "nearest") -> str:
+    """How many times as large, with two digits: "1,500", "2.3"."""
+    return f"{_round_decimal(factor, toward).normalize():,f}"
+
+
+def _round_decimal(value: float, toward: Rounding) -> Decimal:
+    return Context(prec=MASS_DIGITS, rounding=ROUNDING[toward]).create_decimal(repr(value))
 
 
 def format_count(value: float) -> str:

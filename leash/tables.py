@@ -46,7 +46,9 @@ PROBLEMS_SCHEMA = _schema(
     _optional(STRING, "level", "cluster"),
 )
 # Columns that tables of earlier versions lack. They are read as null.
-ADDED_COLUMNS = frozenset({"level", "cluster", "token_ids", "tail"})
+ADDED_COLUMNS = frozenset(
+    {"level", "cluster", "token_ids", "tail", "pooled_base", "pooled_rlvr", "certified_base", "certified_rlvr"}
+)
 COMPLETIONS_SCHEMA = _schema(
     _required(STRING, "problem_id"),
     _required(INT32, "sample"),
@@ -103,6 +105,8 @@ SUPPORT_SCHEMA = _schema(
     # a completion's exact probabilities at the temperature and top_p of sampling; null: other units, or not known
     _optional(FLOAT64, "sampled_base", "sampled_rlvr"),
     _optional(FLOAT64, "inclusion"),  # the chance that k samples of both models show this completion; null: other units
+    # a problem's pooled mass and certificate (REACH_SCHEMA); null: other units, or not examined
+    _optional(FLOAT64, "pooled_base", "pooled_rlvr", "certified_base", "certified_rlvr"),
     # as in the problems table; cluster is null if `categorize.clusters` is none
     _optional(STRING, "level", "cluster"),
 )

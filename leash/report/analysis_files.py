@@ -19,7 +19,7 @@ GROUP_KEYS = frozenset(
         *("extrapolation", "first_gain", "first_k", "first_k_hit_rate", "first_loss", "g_pass_at_k"),
         *("guess_floor", "identified", "judged", "k", "maj_at_k", "mass_map", "mcnemar", "noise", "noise_floor"),
         *("pass_at_k", "posterior", "problems", "resamples", "sure", "test", "tested", "tilt", "uncategorized"),
-        *("controls", "working"),
+        *("controls", "working", "reach"),
     }
 )
 # And what is always in some of these.

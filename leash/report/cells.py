@@ -72,6 +72,12 @@ HEADINGS = {
     "perplexity_rlvr": "perplexity trained",
     "mean_perplexity_base": "mean of the traces' perplexities, base",
     "mean_perplexity_rlvr": "mean of the traces' perplexities, trained",
+    "c_target": "hits of the target",
+    "n_target": "samples of the target",
+    "c_donor": "hits of the donor",
+    "n_donor": "samples of the donor",
+    "pilot": "pilot rollouts",
+    **{f"mass_1e-{power}": f"mass 1e-{power} or more" for power in range(3, 7)},
     "control": "change on preserved problems (floor)",
     "average": "share correct",
     "tokens": "tokens per completion",
@@ -128,6 +134,8 @@ class DisplayColumn:
         values = [row[name] for name in self.names]
         if len(values) == 3 and None not in values:
             return "{} ({} to {})".format(*map(format_value, values))
+        if self.names[0] == "amplification" and values[1] is not None:  # its upper end may be without limit
+            return f"{format_value(values[0])} (at least {format_value(values[1])})"
         if len(values) == 2 and values[1] is not None and values[0] != values[1]:
             return "{} to {}".format(*map(format_value, values))
         return format_value(values[0])

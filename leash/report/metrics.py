@@ -80,6 +80,7 @@ def metrics_by_pair(params: Params, results: Results) -> dict[str, Any]:
             "verdict": results.verdicts[pair],
             "reading": params.verify.reading,
             **control_metrics(results.analyses[pair]),
+            "reach": analysis["reach"] if analysis else None,
             "format": format_sentences(analysis, *params.models_of(pair), params.verify.reading) if analysis else [],
             "reasoning": reasoning_sentences(analysis, *params.models_of(pair)) if analysis else [],
         }
@@ -137,6 +138,8 @@ def round_floats(value: Any) -> Any:
     """The same with floats of six digits: more are noise in a diff of metrics.json."""
     if isinstance(value, dict):
         return {name: round_floats(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [round_floats(inner) for inner in value]
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 

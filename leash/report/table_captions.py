@@ -63,6 +63,30 @@ TABLE_CAPTIONS: dict[str, tuple[str, str]] = {  # title, note
         "How completions ended",
         "One row per model and data set: correct, wrong, no answer, cut off, not graded in time, grading failed.",
     ),
+    "reach_proven": (
+        "How many problems are proven to be within reach",
+        "One row per pair, group of problems and category. S: within the trained model's reach (the target); E: within "
+        "the base's. A certificate is a proven lower bound on the target's probability of a correct answer. Mass 1e-6: "
+        "the number of problems whose mass is proven to be above it; all of them together hold with the stated "
+        "confidence. No certificate is no proof of absence.",
+    ),
+    "reach": (
+        "Lost, or below what k samples show?",
+        "One row per new (E) and base-only (S) problem with few hits of the target, the model that does not solve it. "
+        "The donor is the other model, whose correct completions say where to look. Pooled: the target's mass by the "
+        "correct samples of both, too low if these miss ways to solve it. Certificate: a proven lower bound, from "
+        "rollouts of the target that begin like a correct completion; rollouts and hits are those of its final round, "
+        "prefixes what they began with, depth their mean tokens. Estimate: unbiased, the same with the samples that "
+        "begin in no such way. Upper: by the target's plain samples. Amplification: the donor's mass as a multiple of "
+        "the target's. Cut place and token: where along the likeliest completion of the donor the chance of a correct "
+        "answer rises most. Unreachable: every known correct completion is impossible at this temperature and top_p.",
+    ),
+    "reach_expected": (
+        "What to expect with far more samples",
+        "One row per pair, group of problems and k: the least and the most problems to expect in each category if both "
+        "models had k samples and one hit counted (ε = 0), by certificates from below and plain samples from above. "
+        "All bounds hold together with the confidence of the certificates.",
+    ),
     "controls": (
         "What became of the problems if something else counts as a hit",
         "One row per pair, group of problems and view (control). Strict: the right answer in the form that was asked "

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from leash import cross_pair, tables
 from leash.params.groups import Params
-from leash.report import consistency_tables, control_tables, mass_tables, published
+from leash.report import consistency_tables, control_tables, mass_tables, published, reach_tables
 from leash.report.report_data import Results, matching_rows
 from leash.report.table_captions import TABLE_CAPTIONS
 from leash.scoring.entropy_estimates import FLOOR_MEASURES, MEASURES, unidentified_at
@@ -76,6 +76,9 @@ def build_report_tables(params: Params, results: Results) -> dict[str, pa.Table]
         "controls": control_tables.controls_table(results.analyses),
         "working": control_tables.working_table(results.analyses),
         "judged": control_tables.judged_table(results.analyses),
+        "reach_proven": reach_tables.proven_table(params, results.analyses),
+        "reach": reach_tables.reach_table(params, results.reach, results.support),
+        "reach_expected": reach_tables.expected_table(results.analyses),
         "certainty": mass_tables.certainty_table(results.analyses),
         "extrapolation": mass_tables.extrapolation_table(params, results.analyses),
         "answers": drop_redundant_any_hit(results.answers),

@@ -2,13 +2,13 @@
 
 Writes data/analysis/{pair}.json: by group the dictionary of `leash.statistics.analysis`, and what needs the order of
 samples or their answers: the plain hit rate of the first k, maj@k, and the problems whose hits are not shown to be
-above guessing.
+above guessing; and what data/reach and a judge say.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from leash.statistics.categories import categorize_problems
 from leash.statistics.counts import ROLES, Counts
 from leash.statistics.decision import correct_for_several
 from leash.statistics.problem_group import budget_grid
-from stages.categorize import controls, judged
+from stages.categorize import controls, judged, reachability
 
 SQL_DIR = Path(__file__).parent
 # maj@k of each problem at the powers of two up to k and at k itself, by (model, data set, k) and problem.
@@ -46,6 +46,7 @@ def write_analyses(
     majorities: MajorityCurves,
     by_control: Mapping[Control, pa.Table],
     working: pa.Table,
+    reach: Mapping[str, Sequence[reachability.Row]],
 ) -> AnalysesByPair:
     analyses: dict[str, dict[str, dict[str, Any]]] = {}
     for pair in params.run.pairs:
@@ -54,9 +55,11 @@ def write_analyses(
         analyses[pair] = analyze_groups(rows, settings_of(params), params.models_of(pair), majorities, controlled)
         stopped = controls.has_stopped_early(rows)
         of_judge = judged.analyze_judged(params, pair, rows)
+        of_reach = reachability.summarize_groups(params, reach[pair], rows)
         for group, analysis in analyses[pair].items():
             analysis["working"] = controls.summarize_working(working, pair, group, stopped=stopped)
             analysis["judged"] = to_jsonable(of_judge[group])
+            analysis["reach"] = to_jsonable(of_reach[group])
     correct_families(params, analyses)
     # A control is a second look at the same comparison, not another comparison.
     for control in by_control:

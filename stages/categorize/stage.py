@@ -1,6 +1,7 @@
 """categorize: is each problem preserved, expanded, shrunk or out of support, and how sure is that?
 
-In:  data/verdicts/ of both models of every pair, and data/mass/ if completions are counted.
+In:  data/verdicts/ of both models of every pair, data/mass/ if completions are counted, and data/reach/ if that stage
+     is on.
 Out: data/support/{pair}.parquet, one row per problem; data/support/by_answer/{pair}.parquet, one row per distinct
      correct answer of a problem that has several, by_completion/ per distinct correct completion, and by_control/ per
      problem and control (controls.py);
@@ -45,7 +46,7 @@ from leash.statistics.counts import ROLES, Counts
 from leash.statistics.guessing import OtherShares, correct_within_family, guessing_p_values, hits_without_evidence
 from leash.statistics.rounding import round_column
 from leash.statistics.sure_support import call_both
-from stages.categorize import controls, cross_pair, ever_reached, group_analysis, guess_floors
+from stages.categorize import controls, cross_pair, ever_reached, group_analysis, guess_floors, reachability
 
 SQL_DIR = Path(__file__).parent
 
@@ -55,6 +56,7 @@ def run(params: Params) -> list[str]:
     for model, dataset in product(params.run.models, params.run.datasets):
         if not tables.shards(tables.verdicts_folder(model, dataset)):
             raise MissingVerdictsError(model, dataset)
+    reach = {pair: reachability.load_rows(params, pair) for pair in params.run.pairs}
     own_k, common_k, bases = pair_plan(params), common_k_plan(params), bases_plan(params)
     with open_tallies(params, [own_k, common_k, *([] if bases is None else [bases])]) as connection:
         # The other units read the table `counts` that problem_support leaves in the connection.
@@ -65,12 +67,13 @@ def run(params: Params) -> list[str]:
         for unit, rows in [("problem", support), *units.items()]:
             for pair in params.run.pairs:
                 of_pair = rows.filter(pc.equal(rows["pair"], pair))
+                of_pair = reachability.add_support_columns(of_pair, reach[pair] if unit == "problem" else [])
                 tables.write(tables.support_path(pair, unit), round_table(of_pair), tables.SUPPORT_SCHEMA)
         majorities = group_analysis.compute_majorities(connection, own_k, params.categorize.seed)
         working = controls.count_working(connection)
         by_control = control_support(connection, params, own_k, support)
         write_control_support(params, by_control)
-        analyses = group_analysis.write_analyses(params, support, majorities, by_control, working)
+        analyses = group_analysis.write_analyses(params, support, majorities, by_control, working, reach)
         at_common_k = problem_support(connection, params, common_k)
         cross_pair.write_cross_pair_tables(params, at_common_k, analyses)
         of_bases = None
@@ -113,6 +116,7 @@ def write_control_support(params: Params, by_control: Mapping[Control, pa.Table]
         parts = []
         for control, rows in by_control.items():
             of_pair = round_table(rows.filter(pc.equal(rows["pair"], pair)))
+            of_pair = reachability.add_support_columns(of_pair, [])
             labelled = of_pair.append_column("control", pa.array([control] * of_pair.num_rows, tables.STRING))
             parts.append(labelled.select(tables.CONTROL_SUPPORT_SCHEMA.names).cast(tables.CONTROL_SUPPORT_SCHEMA))
         tables.write(tables.support_path(pair, "control"), pa.concat_tables(parts), tables.CONTROL_SUPPORT_SCHEMA)

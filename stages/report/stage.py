@@ -1,7 +1,8 @@
 """report: write the tables, figures, plots and the page of a run.
 
-In:  data/support, data/analysis, data/mass, data/perplexity, data/entropy, data/verdicts (to count how completions
-     ended), and the texts of examples and decisive hits from data/completions, if these are on this machine.
+In:  data/support, data/analysis, data/mass, data/reach, data/perplexity, data/entropy, data/verdicts (to count how
+     completions ended), and the texts of examples and decisive hits from data/completions, if these are on this
+     machine.
 Out: reports/metrics.json (all numbers by pair, and their provenance), reports/summary.json (the columns of
      `dvc metrics` and `dvc exp show`), reports/tables/ (CSV and Markdown), reports/figures/ (PNG and SVG),
      reports/plots/ (for `dvc plots`), reports/decisive_hits.csv and reports/index.html.
@@ -90,6 +91,7 @@ def collect_results(params: Params) -> Results:
         profile=entropy_tables.load_profile(),
         statuses=statuses,
         statuses_by_category=audit.count_statuses_by_category(params, connection),
+        reach=_read_reach(params),
         changed_by_control=audit.find_changed_by_control(connection),
         decisive_hits=audit.build_decisive_table(hits, texts),
         questions=database.query(connection, content.SQL_DIR / "questions.sql"),
@@ -125,6 +127,15 @@ def mass_lower_bounds(params: Params, connection: duckdb.DuckDBPyConnection) -> 
     schema = pa.schema({"model": tables.STRING, "dataset": tables.STRING, "k": tables.INT32})
     connection.register("weighed", pa.Table.from_pylist(weighed, schema=schema))
     return database.query(connection, SQL_DIR / "bounds.sql", {"covered": MIN_COVERAGE})
+
+
+def _read_reach(params: Params) -> pa.Table:
+    """The reach tables of all pairs, with the column `pair`; empty if the stage is off."""
+    parts = [tables.REACH_SCHEMA.append(pa.field("pair", tables.STRING)).empty_table()]
+    for pair in params.run.pairs if params.reach.rollouts else []:
+        rows = tables.read(tables.reach_path(pair), tables.REACH_SCHEMA, "leash reach")
+        parts.append(rows.append_column("pair", pa.array([pair] * rows.num_rows, tables.STRING)))
+    return pa.concat_tables(parts)
 
 
 def _read_support(params: Params, unit: str) -> pa.Table:

@@ -162,10 +162,11 @@ def counted(chosen: params.Params) -> report.Results:
     with hit_counts.open_tallies(chosen, [wanted, level]) as connection, pytest.MonkeyPatch.context() as patched:
         support = categorize.problem_support(connection, chosen, wanted)
         working = controls.count_working(connection)
-        of_first = group_analysis.write_analyses(first, support, {}, {}, working)
+        of_first = group_analysis.write_analyses(first, support, {}, {}, working, {pair: []})
         for module in (group_analysis, cross_pair):
             patched.setattr(module, "group_masks", lambda rows: {"all": np.ones(rows.num_rows, dtype=bool)})
-        said = {**group_analysis.write_analyses(chosen, support, {}, {}, working), **of_first}
+        of_reach = dict.fromkeys(chosen.run.pairs, ())
+        said = {**group_analysis.write_analyses(chosen, support, {}, {}, working, of_reach), **of_first}
         cross_pair.write_cross_pair_tables(chosen, categorize.problem_support(connection, chosen, level), said)
         top = stage_module.load_top_answers(connection)
     mine = support.filter(pc.equal(support["pair"], pair))

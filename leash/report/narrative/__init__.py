@@ -7,6 +7,7 @@ Out: strings. `leash compare`, the report, its page and metrics.json all call th
     uncertainty.py   intervals, sharpening, crossing, what lies beyond the samples
     diagnostics.py   style, entropy, guessing, training trajectory, decisive hits
     controls.py      the form of answers, and the working behind them
+    reachability.py  masses below 1/k: what certificates prove
 
 Not here: captions of figures and tables, and error messages. These modules decide nothing and must stay light:
 importing them loads neither matplotlib nor DuckDB nor torch nor pyarrow (tests/unit/test_imports.py).
@@ -26,6 +27,12 @@ from leash.report.narrative.diagnostics import (
     ever_reached_sentence,
     style_sentence,
 )
+from leash.report.narrative.reachability import (
+    is_reach_measurable,
+    problem_reach_sentences,
+    reach_headline,
+    reach_sentences,
+)
 from leash.report.narrative.uncertainty import (
     SUMMARY_RATIOS,
     band_sentence,
@@ -41,7 +48,6 @@ from leash.report.narrative.uncertainty import (
 from leash.report.narrative.verdict import (
     ending_sentence,
     headline_sentence,
-    is_reach_measurable,
     noise_sentence,
     pass_at_1_sentence,
     verdict_sentences,
@@ -69,6 +75,9 @@ __all__ = [
     "named_problem_sentences",
     "noise_sentence",
     "pass_at_1_sentence",
+    "problem_reach_sentences",
+    "reach_headline",
+    "reach_sentences",
     "reasoning_sentences",
     "sharpening_sentence",
     "style_sentence",

@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from leash.formatting import join_names, pluralize
-from leash.report.narrative.verdict import headline_sentence, is_reach_measurable
+from leash.report.narrative.reachability import is_reach_measurable
+from leash.report.narrative.verdict import headline_sentence
 
 Analysis = Mapping[str, Any]
 Moves = Mapping[str, int]

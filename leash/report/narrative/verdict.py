@@ -1,4 +1,4 @@
-"""The verdict on a group of problems: the headline, then format, noise and pass@1.
+"""The verdict on a group of problems: the headline, then certificates, format, noise and pass@1.
 
     verdict_sentences(analysis, "base", "rlvr")  ->  ["rlvr reaches fewer problems than base: of 120, ...", ...]
 
@@ -13,15 +13,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from leash.formatting import format_count, format_number, format_signed_percent, join_names, pluralize
+from leash.report.narrative.reachability import is_reach_measurable, reach_headline
 from leash.statistics.decision import decide, has_comparable_floor, is_beyond_noise
 from leash.statistics.endings import EndingComparison
-from leash.statistics.support import detectable_mass
 
 Analysis = Mapping[str, Any]
 Row = Mapping[str, Any]
 
-# "Reaches" needs a k at which a model without a hit has at most this mass, at the run's confidence.
-MAX_HIDDEN_MASS = 0.1
 TEST_NAMES = {
     "McNemar": "the exact McNemar test",
     "paired t": "the paired t test over problems",
@@ -33,7 +31,8 @@ ENDING_PHRASES = {"no_answer": "gave no answer in", "truncated": "was cut off in
 def verdict_sentences(
     analysis: Analysis | None, base: str, trained: str, endings: Sequence[EndingComparison] = ()
 ) -> list[str]:
-    """The verdict on a group of problems: the headline, then format, noise, pass@1 and problems left out."""
+    """The verdict on a group of problems: the headline, what certificates prove, format, noise, pass@1 and problems
+    left out."""
     if not analysis:
         return [f"No result for {trained} and {base}: there is no problem."]
     if analysis["uncategorized"] == (problems := analysis["problems"]):
@@ -41,6 +40,7 @@ def verdict_sentences(
         return [f"No result for {trained} and {base} yet: {which} enough samples of both."]
     sentences = [
         headline_sentence(analysis, base, trained),
+        reach_headline(analysis, base, trained),
         ending_sentence(analysis, endings, base, trained),
         noise_sentence(analysis, base),
         pass_at_1_sentence(analysis, base, trained),
@@ -202,14 +202,6 @@ def pass_at_1_sentence(analysis: Analysis, base: str, trained: str) -> str:
     if difference["low"] is None or difference["low"] <= 0 <= difference["high"]:
         return f"The data can't tell whether {trained} is right more often on the first try ({change})."
     return f"On the first try {trained} is right {'more' if difference['value'] > 0 else 'less'} often ({change})."
-
-
-def is_reach_measurable(k: int | list[int], confidence: float) -> bool:
-    """Whether k samples (the smallest k of several data sets) show what a model can reach.
-
-    No hit in k leaves any mass up to -ln(1 - confidence)/k possible, which must be small: k is 30 or more at 95%.
-    """
-    return detectable_mass(min(k) if isinstance(k, list) else k, confidence) <= MAX_HIDDEN_MASS
 
 
 def _count_or_none(number: float) -> str:

@@ -447,6 +447,31 @@ function decisiveHit(hit) {
   );
 }
 
+/** What is proven of a model's mass on a problem, and the chance of a correct answer along a trace. */
+function reachParts(i) {
+  const entries = content.reach[pair().name]?.[i] ?? [];
+  if (!entries.length) return [];
+  const told = entries.flatMap(({ target, sentences, profile }) => [
+    ...sentences.map((text) => make("p", {}, text)),
+    ...(profile.length ? [profileTable(target, profile)] : []),
+  ]);
+  return [make("h3", {}, "Below what k samples show"), ...told];
+}
+
+/** A row per measured beginning of the trace. The token where the leash was cut is marked. */
+function profileTable(target, profile) {
+  const head = ["the trace, piece by piece", "tokens", `chance that ${short(target, 24)} begins so`, "rollouts", "correct", ""];
+  const rows = profile.map(([depth, before, cut, after, mass, trials, hits]) => {
+    const text = make("code", {}, before, ...(cut ? [make("mark", { title: "Here the leash was cut" }, cut)] : []), after);
+    const share = trials ? hits / trials : null;
+    const bar = share == null ? "" : make("meter", { min: 0, max: 1, value: share, "aria-label": `share correct ${real(share)}` });
+    const cells = [depth, mass, trials, share == null ? "–" : `${hits.toLocaleString("en")} (${real(share)})`];
+    return make("tr", {}, make("td", {}, text), ...cells.map((x) => make("td", {}, typeof x === "string" ? x : shown(x))), make("td", {}, bar));
+  });
+  const header = make("thead", {}, make("tr", {}, ...head.map((x) => make("th", {}, x))));
+  return make("div", { class: "wide" }, make("table", { class: "profile" }, header, make("tbody", {}, ...rows)));
+}
+
 let examples = null; // parsed when a problem is first opened: they are most of the file
 
 function sections(i) {
@@ -478,6 +503,7 @@ async function open(i) {
     ...pictures,
     make("p", {}, make("strong", {}, "Gold: "), make("code", {}, gold[i])),
     countsTable(i, entry),
+    ...reachParts(i),
     ...(most(i) > 1 ? [make("div", { id: "problem-curve", class: "chart" })] : []), // one sample makes no curve
     make("div", { id: "problem-answers", class: "chart" }),
     ...sections(i),

@@ -316,7 +316,7 @@ def answers_by_model(top_answers: pa.Table, problems: ProblemNumbers) -> dict[st
 def load_example_candidates(params: Params, connection: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
     """Completions that the page may show."""
     rows = [{"model": model, "dataset": dataset, "k": k} for (model, dataset), k in max_k_by_model(params).items()]
-    connection.register("reach", pa.Table.from_pylist(rows))
+    connection.register("limits", pa.Table.from_pylist(rows))
     candidates = database.query(connection, SQL_DIR / "examples.sql", {"most": MAX_EXAMPLES_PER_KIND})
     return list(candidates.to_pylist())
 

@@ -20,7 +20,7 @@ with first_ones as (
             $most
         ) as samples
     from verdicts
-    inner join reach using (model, dataset)
+    inner join limits using (model, dataset)
     where sample < k
     group by all
 )

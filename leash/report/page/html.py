@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from leash.formatting import format_setting, format_value, truncate
 from leash.params.groups import Params
-from leash.report import audit, cells, narrative
-from leash.report.page import content, views
+from leash.report import audit, cells, narrative, reach_tables
+from leash.report.page import content, reach_entries, views
 from leash.report.report_data import Results, matching_rows
 from leash.report.table_captions import TABLE_CAPTIONS
 
@@ -47,6 +47,8 @@ class Section(NamedTuple):
     tables: tuple[str, ...] = ()
 
 
+# Left out if they have no rows: most runs ask no judge, and examine no problem.
+OPTIONAL_TABLES = ("judged", *reach_tables.REACH_TABLES)
 HEADLINE_FIGURE = "pass_at_k"
 PROVENANCE_SECTION = (
     '<section id="made" aria-labelledby="made-title"><h2 id="made-title">How was it made?</h2>{}</section>'
@@ -74,6 +76,15 @@ SECTIONS = (
         "wrong one.",
         (),
         ("statuses", "statuses_by_category"),
+    ),
+    Section(
+        "reach",
+        "Lost, or below what k samples show?",
+        "No hit in k samples leaves a mass of up to 3/k possible. Rollouts that begin like the other model's correct "
+        "completions show how much of it there is: a certificate is a proven lower bound. Without a certificate "
+        "nothing is proven.",
+        (),
+        reach_tables.REACH_TABLES,
     ),
     Section(
         "format",
@@ -131,10 +142,11 @@ def render_page(params: Params, results: Results, captions: dict[str, str]) -> s
     carried["problems"] |= content.question_columns(results.questions, problems)
     carried["answers"] = content.answers_by_model(results.top_answers, problems)
     carried["decisive"] = content.decisive_hit_rows(results.decisive_hits, problems, MAX_DECISIVE_HITS)
+    carried["reach"] = reach_entries.build_reach_entries(params, results.reach, problems)
     # The report's headlines by data set ("" is all), which the page shows at the run's own epsilon and k.
     carried["headlines"] = {
         pair: {
-            "" if group == "all" else group: narrative.verdict_sentences(groups[group], *params.models_of(pair))[0]
+            "" if group == "all" else group: _headline(groups[group], *params.models_of(pair))
             for group in ("all", *params.run.datasets)
             if group in groups
         }
@@ -161,8 +173,10 @@ def _page_parts(params: Params, results: Results, captions: dict[str, str]) -> d
     # Vega, Vega-Lite and vega-embed as one script that sets `window.vegaEmbed`.
     library = f"(() => {{\n{vl_convert.javascript_bundle('window.vegaEmbed = vegaEmbed;')}\n}})();"
     program = _read_asset("support.js") + _read_asset("app.js")
-    titles = {"explore": "Move ε and k", **{s.id: s.title for s in SECTIONS}, "made": "How was it made?"}
-    sections = [_render_section(params, results, captions, section) for section in SECTIONS]
+    examined = any(analysis["reach"] for groups in results.analyses.values() for analysis in groups.values())
+    shown = [section for section in SECTIONS if examined or section.id != "reach"]
+    titles = {"explore": "Move ε and k", **{s.id: s.title for s in shown}, "made": "How was it made?"}
+    sections = [_render_section(params, results, captions, section) for section in shown]
     first, *others = results.verdicts[params.run.pairs[0]]
     return {
         "policy": _content_security_policy(library, program),
@@ -175,6 +189,12 @@ def _page_parts(params: Params, results: Results, captions: dict[str, str]) -> d
         "library": library,
         "program": program,
     }
+
+
+def _headline(analysis: Mapping[str, Any], base: str, trained: str) -> str:
+    """The headline of a group of problems, and what certificates prove of its E and S."""
+    first = narrative.verdict_sentences(analysis, base, trained)[0]
+    return " ".join(filter(None, (first, narrative.reach_headline(analysis, base, trained))))
 
 
 def _content_security_policy(*scripts: str) -> str:
@@ -209,11 +229,10 @@ def _render_section(params: Params, results: Results, captions: dict[str, str], 
         _render_views(params, results, section.id),
         *(_render_figure(name, captions[name]) for name in section.figures),
         _render_decisive_hits(results.decisive_hits) if section.id == "verdicts" else "",
-        # Most runs ask no judge.
         *(
             _render_table(name, results.tables[name])
             for name in section.tables
-            if results.tables[name].num_rows or name != "judged"
+            if results.tables[name].num_rows or name not in OPTIONAL_TABLES
         ),
         "</section>",
     ]
@@ -253,6 +272,9 @@ def _section_sentences(params: Params, results: Results, section: str, pair: str
         case "choices":
             sentence = narrative.extrapolation_sentence(analysis, *params.models_of(pair))
             return [f"{pair}: {sentence}"] if sentence else []
+        case "reach":
+            sentences = narrative.reach_sentences(analysis, *params.models_of(pair))
+            return [f"{pair}: {sentence}" for sentence in sentences]
         case "format":
             sentences = narrative.format_sentences(analysis, *params.models_of(pair), params.verify.reading)
             return [f"{pair}: {sentence}" for sentence in sentences]

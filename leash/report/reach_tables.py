@@ -1,0 +1,118 @@
+"""The tables of certificates: E and S problems one by one, how many are within reach, and categories at larger k.
+
+In:  the rows of data/reach with their pair, the support table, and the analyses by pair and group of problems (`reach`,
+     null if the stage is off).
+Out: Arrow tables for the report, without rows if the stage is off.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from leash import tables
+from leash.formatting import format_mass
+from leash.params.groups import Params
+from leash.statistics.reachability import MASS_THRESHOLDS, TARGETS
+
+AnalysesByPair = Mapping[str, Mapping[str, Mapping[str, Any]]]
+Row = dict[str, Any]
+INT64 = pa.int64()
+KEY_COLUMNS = {"pair": tables.STRING, "dataset": tables.STRING}
+# Of data/reach, as they are.
+PROBLEM_NUMBERS = {
+    **dict.fromkeys(("pooled", "pooled_error", "certificate", "estimate", "upper"), tables.FLOAT64),
+    **dict.fromkeys(("amplification", "amplification_low", "amplification_high"), tables.FLOAT64),
+    **dict.fromkeys(("prefixes", "pilot", "rollouts", "hits", "tokens"), INT64),
+    "depth": tables.FLOAT64,
+}
+REACH_TABLE_SCHEMA = pa.schema(
+    {
+        **KEY_COLUMNS,
+        **dict.fromkeys(("problem_id", "category", "target", "status"), tables.STRING),
+        **dict.fromkeys(("c_target", "n_target", "c_donor", "n_donor"), INT64),
+        **PROBLEM_NUMBERS,
+        "cut_place": INT64,
+        "cut_token": tables.STRING,
+    }
+)
+PROVEN_COLUMNS = {f"{mass:g}": f"mass_{format_mass(mass)}" for mass in MASS_THRESHOLDS}
+REACH_PROVEN_SCHEMA = pa.schema(
+    {
+        **{**KEY_COLUMNS, "category": tables.STRING, "target": tables.STRING},
+        **dict.fromkeys(("problems", "examined", "certified", "unreachable", *PROVEN_COLUMNS.values()), INT64),
+        **dict.fromkeys(("largest_certificate", "smallest_upper", "confidence"), tables.FLOAT64),
+    }
+)
+REACH_EXPECTED_SCHEMA = pa.schema(
+    {
+        **{**KEY_COLUMNS, "k": INT64},
+        **{f"{letter}{end}": tables.FLOAT64 for letter in "PESO" for end in ("", "_most")},
+    }
+)
+# What follows has rows only if the stage ran.
+REACH_TABLES = ("reach_proven", "reach", "reach_expected")
+
+
+def reach_table(params: Params, reach: pa.Table, support: pa.Table) -> pa.Table:
+    """A row per E and S problem whose mass was examined, S first, the largest certificates first."""
+    letters = {
+        (row["pair"], row["dataset"], row["problem_id"]): row["category"]
+        for row in support.select(["pair", "dataset", "problem_id", "category"]).to_pylist()
+    }
+    rows = []
+    for row in reach.to_pylist():
+        category = letters.get((row["pair"], row["dataset"], row["problem_id"]))
+        if TARGETS.get(category or "") != row["target"]:
+            continue
+        base, rlvr = params.models_of(row["pair"])
+        place = row["cut_token"]
+        rows.append(
+            {
+                **{name: row[name] for name in REACH_TABLE_SCHEMA.names if name in row},
+                "category": category,
+                "target": base if row["target"] == "base" else rlvr,
+                "cut_place": None if place is None else place + 1,
+                # Quoted: a token may be a space or the end of a line.
+                "cut_token": None if place is None else json.dumps(row["trace_tokens"][place], ensure_ascii=False),
+            }
+        )
+    order = {pair: i for i, pair in enumerate(params.run.pairs)}
+    rows.sort(key=lambda row: (order[row["pair"]], row["category"] != "S", -(row["certificate"] or 0.0)))
+    return tables.table_from_rows(rows, REACH_TABLE_SCHEMA)
+
+
+def proven_table(params: Params, analyses: AnalysesByPair) -> pa.Table:
+    """A row per pair, group of problems and category: how many masses are proven to be above each threshold."""
+    rows: list[Row] = []
+    for pair, group, reach in _examined_groups(analyses):
+        models = dict(zip(("base", "rlvr"), params.models_of(pair), strict=True))
+        for letter, role in TARGETS.items():
+            found = reach[letter]
+            counts = {name: found["proven"][mass] for mass, name in PROVEN_COLUMNS.items()}
+            about = {"pair": pair, "dataset": group, "category": letter, "target": models[role]}
+            numbers = {name: found[name] for name in REACH_PROVEN_SCHEMA.names if name in found}
+            rows.append({**about, **numbers, **counts, "confidence": reach["confidence"]})
+    return tables.table_from_rows(rows, REACH_PROVEN_SCHEMA)
+
+
+def expected_table(analyses: AnalysesByPair) -> pa.Table:
+    """A row per pair, group of problems and k: the least and the most problems to expect in each category."""
+    rows: list[Row] = []
+    for pair, group, reach in _examined_groups(analyses):
+        for k, ends in reach["expected"].items():
+            columns = {f"{letter}{end}": ends[letter][i] for letter in "PESO" for i, end in enumerate(("", "_most"))}
+            rows.append({"pair": pair, "dataset": group, "k": int(k), **columns})
+    return tables.table_from_rows(rows, REACH_EXPECTED_SCHEMA)
+
+
+def _examined_groups(analyses: AnalysesByPair) -> list[tuple[str, str, Mapping[str, Any]]]:
+    return [
+        (pair, group, analysis["reach"])
+        for pair, groups in analyses.items()
+        for group, analysis in groups.items()
+        if analysis["reach"]
+    ]
