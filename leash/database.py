@@ -75,6 +75,8 @@ def open_database(params: Params, only: Sequence[str] = ()) -> duckdb.DuckDBPyCo
         controls = _path_if_exists(tables.support_path(pair, "control"))
         label = f"'{pair}' as pair, "
         add("support_by_control", controls, tables.CONTROL_SUPPORT_SCHEMA, "leash categorize", label)
+        reach = _path_if_exists(tables.reach_path(pair))
+        add("reach", reach, tables.REACH_SCHEMA, "leash reach", label)
     for table, parts in selects.items():
         connection.execute(f"create view {table} as {' union all by name '.join(parts)}")
     return connection

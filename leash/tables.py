@@ -20,7 +20,7 @@ from leash import atomic_io, parquet_checksum
 from leash.errors import LeashError, first_line
 
 DATA_DIR = Path("data")
-STRING, INT32, FLOAT64, BOOL = pa.string(), pa.int32(), pa.float64(), pa.bool_()
+STRING, INT32, INT64, FLOAT64, BOOL = pa.string(), pa.int32(), pa.int64(), pa.float64(), pa.bool_()
 
 
 def _required(kind: pa.DataType, *names: str) -> list[pa.Field]:
@@ -118,6 +118,43 @@ MASS_SCHEMA = _schema(
     _optional(FLOAT64, "nll"),  # null: longer than the model's context window
     _optional(FLOAT64, "decoding_nll"),  # at the temperature and top_p of sampling; infinite: outside top_p
 )
+# One row per problem on which a model, the target, has few hits and the other model of the pair, the donor, has some
+# (data/reach/{pair}.parquet). Probabilities are those of the target at its temperature and top_p.
+REACH_SCHEMA = _schema(
+    _required(STRING, "dataset", "problem_id"),
+    _required(STRING, "target"),  # base or rlvr
+    # certified: the certificate is above 0; no_hit: it is not; unreachable: every known correct completion has
+    # probability 0 at these settings, so no rollout was drawn
+    _required(STRING, "status"),
+    _required(INT32, "n_target", "c_target", "n_donor", "c_donor"),
+    _required(INT32, "completions"),  # distinct correct ones that either model wrote
+    _required(INT32, "outside"),  # of the donor's: those with probability 0
+    _optional(FLOAT64, "pooled", "pooled_error"),  # null: sampling of the donor stopped at a hit
+    _optional(FLOAT64, "untempered"),  # the sum of the probabilities of all known ones at temperature 1 and top_p 1
+    # The cut: its complete sequences count fully (whole_mass), from its prefixes (open_mass) rollouts were drawn.
+    _optional(FLOAT64, "whole_mass", "open_mass"),
+    _optional(FLOAT64, "certificate", "estimate"),
+    _required(FLOAT64, "upper"),  # from the plain samples alone
+    _optional(FLOAT64, "amplification", "amplification_low", "amplification_high"),  # the donor's mass / the target's
+    _required(INT32, "prefixes"),  # members of the cut
+    _required(INT32, "pilot", "rollouts", "hits"),  # rollouts that chose the cut; rollouts from it, and their hits
+    _required(INT64, "tokens"),  # drawn in all rollouts, without their prefixes
+    _optional(FLOAT64, "depth"),  # mean tokens of the open prefixes, weighted by their probabilities
+    # The trace: the donor's completion that is likeliest under the target, token by token.
+    _optional(pa.list_(STRING), "trace_tokens"),
+    _optional(pa.list_(FLOAT64), "trace_nlls", "trace_donor_nlls"),
+    # Along the trace: a depth, the rollouts from or through this prefix, and their hits.
+    _optional(pa.list_(INT32), "profile_depths", "profile_trials", "profile_hits"),
+    _optional(INT32, "cut_token"),  # the place in the trace of the token that decides
+)
+# Scores of correct completions and rollouts (data/rollouts/scores), which only the stage reads.
+REACH_SCORES_SCHEMA = _schema(
+    _required(STRING, "problem_id", "key"),
+    _required(INT32, "tokens"),
+    _optional(FLOAT64, "nll", "decoding_nll"),
+    _optional(pa.list_(pa.float32()), "token_nlls"),
+    _optional(pa.list_(pa.float32()), "token_decoding_nlls"),  # null: the same as token_nlls
+)
 PERPLEXITY_SCHEMA = _schema(
     _required(STRING, "problem_id", "source"),
     _required(INT32, "trace"),  # number within problem and source
@@ -208,6 +245,18 @@ def support_path(pair: str, unit: str = "problem") -> Path:
 
 def mass_path(model: str, dataset: str) -> Path:
     return DATA_DIR / "mass" / model / f"{dataset}.parquet"
+
+
+def reach_path(pair: str) -> Path:
+    return DATA_DIR / "reach" / f"{pair}.parquet"
+
+
+def rollouts_folder(pair: str, target: str, dataset: str) -> Path:
+    return DATA_DIR / "rollouts" / "drawn" / pair / target / dataset
+
+
+def rollout_scores_path(model: str, dataset: str, name: str) -> Path:
+    return DATA_DIR / "rollouts" / "scores" / model / dataset / f"{name}.parquet"
 
 
 def analysis_path(pair: str) -> Path:

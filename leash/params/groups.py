@@ -305,6 +305,19 @@ class Mass(Group):
     engine: ScorerName = "torch"
 
 
+class Reach(Group):
+    """Bounds below 1/k. For every problem on which a model has at most `hits` hits and the other model of the pair has
+    one, `rollouts` rollouts are drawn from prefixes (0: none, the stage does nothing) at these `depths` in tokens.
+    Bounds hold at `confidence`. `engine` computes the probabilities of prefixes; the model's own engine draws."""
+
+    rollouts: Count = 0
+    hits: Count = 3
+    depths: Literal["auto"] | Annotated[list[Positive], Field(min_length=1)] = "auto"
+    confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
+    engine: ScorerName = "torch"
+    seed: int = 0
+
+
 class Perplexity(Group):
     """`traces` is a folder of reference traces (*.jsonl). `own` adds that many correct completions per problem and
     model. `shuffled` scores every trace a second time with its sentences in another order."""
@@ -339,6 +352,7 @@ class Params(Group):
     reasoning: Reasoning = Reasoning()
     categorize: Categorize = Categorize()
     mass: Mass = Mass()
+    reach: Reach = Reach()
     perplexity: Perplexity = Perplexity()
     entropy: Entropy = Entropy()
     report: Report = Report()

@@ -95,6 +95,8 @@ def build_param_files(params: Params) -> dict[Path, Any]:
         "sample": dumped["sample"],
         "verify": dumped["verify"],
         "reasoning": dumped["reasoning"],
+        # While the stage is off, its other settings change nothing.
+        "reach": dumped["reach"] if params.reach.rollouts else {"rollouts": 0},
         "mass": {**dumped["mass"], "units": categorize["units"]},
         "categorize": categorize,
         # The names of all models: a trace source with the name of a model is refused.

@@ -1,0 +1,250 @@
+"""Where to start rollouts: the search for a good cut through the prefixes of known correct completions.
+
+A *cut* is a set of prefixes, none of which begins another. With p(s) the probability that the model writes prefix s and
+V(s) the chance that it is correct if it goes on from there, the model's mass on the problem is at least the sum of
+p(s) V(s). Long prefixes have a large V and a small p; the cut that proves most is in between, where the decisive steps
+are behind and the rest is likely. This module chooses it, from a first part of the rollouts (the pilot):
+
+    tree = PrefixTree([(tokens, nlls), ...])           # the donor's correct completions, scored by the target
+    prefixes = tree.first_round(512, random)           # draw these rollouts, then tree.record and tree.add them
+    cut = tree.best_cut(1024, 0.95)                    # again with draw_prefixes(cut, 512, random), then for good
+
+Not covered: drawing rollouts and scores, and the bound itself (reachability.py). The search may be as clever as it
+likes without making the bound wrong, since the bound rests on rollouts that the search has not seen.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from leash.statistics.array_types import BoolArray, FloatArray, IntArray
+from leash.statistics.prefix_levels import Levels, Prefix, Rollout, build_levels
+from leash.statistics.reachability import lower_bounds
+
+__all__ = ["Cut", "Prefix", "PrefixTree", "Round", "draw_prefixes", "plan_round"]
+
+MAX_DEPTHS = 64
+FIRST_DEPTHS = 8
+TRACE_ROLLOUTS = 8
+# A cut of mass P is worth the penalty * P. At 1 only complete sequences are in it.
+PENALTIES = np.append(np.geomspace(1e-5, 0.9, 40), 1.0)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Prefixes, none of which begins another: open ones with the probability of each, and complete sequences, which are
+    correct, with their common probability."""
+
+    prefixes: tuple[Prefix, ...]
+    masses: FloatArray
+    whole: tuple[Prefix, ...]
+    whole_mass: float
+
+    @property
+    def open_mass(self) -> float:
+        return float(self.masses.sum())
+
+    def covers(self, completion: Prefix) -> bool:
+        """Does this completion begin with a member of the cut?"""
+        starts = set(self.prefixes)
+        lengths = {len(prefix) for prefix in starts}
+        return completion in self.whole or any(completion[:length] in starts for length in lengths)
+
+
+class PrefixTree:
+    """Known correct completions of a problem with the target's nll of each token, and rollouts from their prefixes.
+
+    `depths` are the lengths that prefixes may have. `trace` is the donor's completion that is likeliest under the
+    target; empty if all are impossible."""
+
+    def __init__(self, completions: Sequence[tuple[Prefix, FloatArray]], depths: Sequence[int] | None = None) -> None:
+        self._known: dict[Prefix, FloatArray] = {}
+        self._rollouts: list[Rollout] = []
+        self._levels: Levels | None = None
+        for completion, nlls in completions:
+            self.add(completion, nlls)
+        self._donor = dict(self._known)
+        self._progress = mean_cumulative(list(self._donor.values()))
+        self.depths = self._choose_depths() if depths is None else tuple(sorted(set(depths)))
+        possible = [(nlls[-1], completion) for completion, nlls in self._donor.items() if nlls[-1] < np.inf]
+        self.trace: Prefix = min(possible)[1] if possible else ()
+
+    def add(self, completion: Prefix, nlls: FloatArray) -> None:
+        """A correct completion that the model can write."""
+        if completion:
+            self._known.setdefault(completion, np.cumsum(np.asarray(nlls, dtype=float)))
+            self._levels = None
+
+    def record(self, prefix: Prefix, completion: Prefix, hit: bool) -> None:
+        """A rollout that began with this prefix and became this completion (all its tokens)."""
+        self._rollouts.append(Rollout(len(prefix), completion, hit))
+        self._levels = None
+
+    def _choose_depths(self) -> tuple[int, ...]:
+        longest = len(self._progress)
+        if longest <= MAX_DEPTHS:
+            return tuple(range(1, longest + 1))
+        return equal_steps(self._progress, np.arange(1, longest + 1), MAX_DEPTHS)
+
+    def first_round(self, rollouts: int, random: np.random.Generator) -> list[Prefix]:
+        """The prefix of each rollout of the first round: at several depths, each prefix in proportion to its
+        probability, but some rollouts at each depth along the trace."""
+        donor = build_levels(self._donor, self.depths)
+        usable = [level for level in donor.levels if len(level.mass)]
+        if not usable:
+            return []
+        wanted = equal_steps(self._progress, np.array([level.depth for level in usable]), FIRST_DEPTHS)
+        prefixes: list[Prefix] = []
+        chosen = [level for level in usable if level.depth in wanted]
+        for i, level in enumerate(chosen):
+            share = (i + 1) * rollouts // len(chosen) - i * rollouts // len(chosen)
+            along = min(TRACE_ROLLOUTS, share) if level.depth < len(self.trace) else 0
+            prefixes += [self.trace[: level.depth]] * along
+            drawn = random.choice(len(level.mass), share - along, p=level.mass / level.mass.sum())
+            prefixes += [donor.sequences[level.example[node]][: level.depth] for node in drawn]
+        return prefixes
+
+    def best_cut(self, rollouts: int, confidence: float) -> Cut | None:
+        """The cut with the largest bound to expect from this many rollouts; None if nothing has any mass."""
+        tree = self._build()
+        if not len(tree.whole) and not any(len(level.mass) for level in tree.levels):
+            return None
+        correct = correct_masses(tree)
+        taken, (whole, opened, mass) = penalized_cuts(tree, correct, PENALTIES)
+        bounds = lower_bounds(whole, opened, mass, rollouts, confidence)
+        best = int(np.argmax(bounds))
+        return trace_cut(tree, [level[:, best] for level in taken])
+
+    def profile(self) -> list[tuple[int, int, int]]:
+        """Depth, rollouts and correct rollouts of each prefix of the trace from which, or through which, any went."""
+        tree = self._build()
+        if not self.trace:
+            return []
+        place = tree.sequences.index(self.trace)
+        nodes = [(level, level.node_of[place]) for level in tree.levels if level.depth < len(self.trace)]
+        rows = [(level.depth, int(level.trials[node]), int(level.hits[node])) for level, node in nodes]
+        return [row for row in rows if row[1]]
+
+    def _build(self) -> Levels:
+        if self._levels is None:
+            self._levels = build_levels(self._known, self.depths, self._rollouts)
+        return self._levels
+
+
+def draw_prefixes(cut: Cut, rollouts: int, random: np.random.Generator) -> list[Prefix]:
+    """The prefix of each rollout, in proportion to its probability. Every rollout is then a trial with the same chance
+    of success, whatever the prefixes: the mean of V over the cut. Empty if the cut has no open prefix."""
+    if not cut.prefixes:
+        return []
+    return [cut.prefixes[i] for i in random.choice(len(cut.prefixes), rollouts, p=cut.masses / cut.open_mass)]
+
+
+@dataclass(frozen=True)
+class Round:
+    """The prefix of each rollout of a round, and the cut that they are drawn from (None: several depths)."""
+
+    prefixes: list[Prefix]
+    cut: Cut | None
+
+
+def plan_round(tree: PrefixTree, number: int, budget: int, confidence: float, random: np.random.Generator) -> Round:
+    """Round 1, 2 or 3 of a search with this budget of rollouts: a quarter at several depths, a quarter from the best cut
+    so far, and all the others, which alone count for the certificate, from the best cut of both. No prefixes: the round
+    has nothing to draw."""
+    pilot = budget // 4
+    final = budget - 2 * pilot
+    if number == 1:
+        return Round(tree.first_round(pilot, random), None)
+    cut = tree.best_cut(final, confidence)
+    drawn = draw_prefixes(cut, pilot if number == 2 else final, random) if cut else []
+    return Round(drawn, cut)
+
+
+def mean_cumulative(cumulated: Sequence[FloatArray]) -> FloatArray:
+    """The mean nll of the first 1, 2, … tokens. A completion keeps its last value when it is over or impossible."""
+    total = np.zeros(max((len(nlls) for nlls in cumulated), default=0))
+    for nlls in cumulated:
+        finite = nlls[nlls < np.inf]
+        last = finite[-1] if len(finite) else 0.0
+        total[: len(finite)] += finite
+        total[len(finite) :] += last
+    return total / max(len(cumulated), 1)
+
+
+def equal_steps(progress: FloatArray, depths: IntArray, number: int) -> tuple[int, ...]:
+    """At most this many of the depths, at equal steps of the progress. Where one token takes several steps, the depth
+    that includes it is chosen once, and the widest gaps between the chosen depths are halved instead."""
+    if len(depths) <= number:
+        return tuple(depths.tolist())
+    steps = progress[-1] * (np.arange(number) + 0.5) / number
+    chosen = set(np.minimum(np.searchsorted(progress[depths - 1], steps), len(depths) - 1).tolist())
+    while len(chosen) < number:
+        ends = [-1, *sorted(chosen), len(depths)]
+        low, high = max(itertools.pairwise(ends), key=lambda gap: gap[1] - gap[0])
+        chosen.add((low + high) // 2)
+    return tuple(depths[sorted(chosen)].tolist())
+
+
+def correct_masses(tree: Levels) -> list[FloatArray]:
+    """The estimated mass of correct completions behind each node, level by level: from its rollouts, but at least what
+    is known to be behind it."""
+    below = [np.zeros(len(level.mass)) for level in tree.levels]
+    for j, node, mass in zip(tree.whole_level, tree.whole_node, tree.whole_mass, strict=True):
+        if j >= 0:
+            below[j][node] += mass
+    correct: list[FloatArray] = []
+    for j in range(len(tree.levels) - 1, -1, -1):
+        level = tree.levels[j]
+        own = level.mass * level.hits / np.maximum(level.trials, 1)
+        correct.insert(0, np.minimum(np.maximum(own, below[j]), level.mass))
+        if j:
+            np.add.at(below[j - 1], level.parent, correct[0])
+    return correct
+
+
+def penalized_cuts(
+    tree: Levels, correct: Sequence[FloatArray], penalties: FloatArray
+) -> tuple[list[BoolArray], tuple[FloatArray, FloatArray, FloatArray]]:
+    """For each penalty, the cut with the largest correct mass - penalty * open mass: which nodes stop there rather than
+    go on to longer prefixes, level by level, and the whole mass, open mass and correct open mass of the cut."""
+    count = len(penalties)
+    # Of the best cut behind each node: value, whole mass, open mass, correct open mass.
+    sums = [np.zeros((4, len(level.mass), count)) for level in tree.levels]
+    top = np.zeros((4, count))
+    for j, node, mass in zip(tree.whole_level, tree.whole_node, tree.whole_mass, strict=True):
+        (sums[j][:2, node] if j >= 0 else top[:2])[...] += mass
+    taken: list[BoolArray] = []
+    for j in range(len(tree.levels) - 1, -1, -1):
+        level = tree.levels[j]
+        mass, good = level.mass[:, None], correct[j][:, None]
+        value = good - penalties * mass
+        stop = value > sums[j][0]
+        here = np.stack([value, np.zeros_like(value), *np.broadcast_arrays(mass, good, value)[:2]])
+        best = np.where(stop, here, sums[j])
+        taken.insert(0, stop)
+        if j and len(level.mass):
+            starts = np.flatnonzero(np.diff(level.parent, prepend=-1))
+            sums[j - 1][:, level.parent[starts]] += np.add.reduceat(best, starts, axis=1)
+        elif not j:
+            top += best.sum(axis=1)
+    return taken, (top[1], top[2], top[3])
+
+
+def trace_cut(tree: Levels, taken: Sequence[BoolArray]) -> Cut:
+    """The cut of these decisions: from short to long prefixes, a node is in it if it stops and none above it does."""
+    prefixes: list[Prefix] = []
+    masses: list[float] = []
+    on: list[BoolArray] = []
+    for j, level in enumerate(tree.levels):
+        reached = on[j - 1][level.parent] if j else np.ones(len(level.mass), dtype=bool)
+        stops = np.flatnonzero(reached & taken[j])
+        prefixes += [tree.sequences[level.example[node]][: level.depth] for node in stops]
+        masses += level.mass[stops].tolist()
+        on.append(reached & ~taken[j])
+    kept = [j < 0 or bool(on[j][node]) for j, node in zip(tree.whole_level, tree.whole_node, strict=True)]
+    whole = tuple(tree.sequences[i] for i, keep in zip(tree.whole, kept, strict=True) if keep)
+    return Cut(tuple(prefixes), np.array(masses), whole, float(tree.whole_mass[kept].sum()) if whole else 0.0)
