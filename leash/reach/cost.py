@@ -162,7 +162,7 @@ def format_reach_costs(
 
 def _describe_assumptions(tasks: Sequence[Task] | None, costs: Sequence[ReachCost]) -> Iterator[str]:
     if tasks is not None:
-        yield "Problems are counted in the verdicts on disk."
+        yield "Problems are counted in the verdicts on disk, once for each pair and model."
     elif any(cost.problems is not None for cost in costs):
         yield "Problems are expected numbers, from the samples on disk."
     yield "Rollouts that are on disk are not drawn again. Scoring of known solutions comes on top."
@@ -178,8 +178,8 @@ def describe_missed_certificates(tasks: Sequence[Task] | None, width: int = 80) 
     if not tasks:
         return None
     note = (
-        f"No certificates (`reach.rollouts: 0`). With {ADVISED_ROLLOUTS:,}, about "
-        f"{pluralize(len(tasks) * ADVISED_ROLLOUTS, 'rollout')} would bound masses far below 1/k: of "
-        f"{pluralize(len(tasks), 'problem')} on which one model of a pair has few hits or none."
+        f"No certificates (`reach.rollouts: 0`). With {ADVISED_ROLLOUTS}, {len(tasks) * ADVISED_ROLLOUTS:,} rollouts "
+        f"would bound masses far below 1/k, of {pluralize(len(tasks), 'problem')} that one model of a pair solved and "
+        f"the other hardly ever or never did."
     )
     return textwrap.fill(note, width, break_on_hyphens=False)
