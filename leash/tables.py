@@ -153,7 +153,7 @@ REACH_SCORES_SCHEMA = _schema(
     _required(INT32, "tokens"),
     _optional(FLOAT64, "nll", "decoding_nll"),
     _optional(pa.list_(pa.float32()), "token_nlls"),
-    _optional(pa.list_(pa.float32()), "token_decoding_nlls"),  # null: the same as token_nlls
+    _optional(pa.list_(pa.float32()), "token_decoding_nlls"),  # null: temperature and top_p are 1
 )
 PERPLEXITY_SCHEMA = _schema(
     _required(STRING, "problem_id", "source"),

@@ -23,8 +23,8 @@ from leash.params import groups, loading
 if TYPE_CHECKING:
     from leash.sampling import cost_estimate
 
-# The stages of dvc.yaml whose outputs `leash push` and `leash pull` transfer, or single outputs. Parameters, the numbers
-# of the report and the embedded weights are in git.
+# The stages of dvc.yaml, or single outputs, that `leash push` and `leash pull` transfer. Parameters, the numbers of the
+# report and the embedded weights are in git.
 STAGES_BY_LEVEL: dict[str, tuple[str, ...]] = {
     "everything": (),  # DVC transfers all stages if none is named; most of it is completions
     # What every metric is computed from, at any epsilon and any k that was drawn: megabytes.

@@ -10,7 +10,7 @@ only after those of the round before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,6 +57,7 @@ def score_completions(params: Params, wanted: Iterable[ToScore], name: str) -> d
     if params.reach.engine == "vllm" and not is_plain:
         raise NoDecodingScoresError
     spec = ScoringSpec(params.reach.engine, temperature=sample.temperature, top_p=sample.top_p, per_token=True)
+    nlls = "token_nlls" if is_plain else "token_decoding_nlls"
     by_table: dict[tuple[str, str], dict[ScoreKey, Completion]] = {}
     for model, dataset, problem, completion in wanted:
         by_table.setdefault((model, dataset), {})[model, dataset, problem, completion.tokens] = completion
@@ -79,7 +80,7 @@ def score_completions(params: Params, wanted: Iterable[ToScore], name: str) -> d
             tables.rollout_scores_path(model, dataset, name), tables.REACH_SCORES_SCHEMA, "leash reach"
         )
         # A table has its rows in the order of its job.
-        found.update(zip(completions, _read_scores(content), strict=True))
+        found.update(zip(completions, _read_scores(content, nlls), strict=True))
     return found
 
 
@@ -87,10 +88,10 @@ def _content(completion: Completion) -> tuple[str, bool, Prefix | None]:
     return completion.text, completion.ended, completion.token_ids
 
 
-def _read_scores(content: pa.Table) -> Iterable[TokenScores]:
-    for row in content.select(["tokens", "nll", "token_nlls", "token_decoding_nlls"]).to_pylist():
-        nlls = row["token_decoding_nlls"] or row["token_nlls"]
-        if nlls is None:
+def _read_scores(content: pa.Table, nlls: str) -> Iterator[TokenScores]:
+    """The scores of each row, with the tokens' values from the column `nlls`."""
+    for row in content.select(["tokens", "nll", nlls]).to_pylist():
+        if row["nll"] is None:
             yield TokenScores(np.full(row["tokens"], np.inf), np.inf)
         else:
-            yield TokenScores(np.array(nlls, dtype=float), row["nll"])
+            yield TokenScores(np.array(row[nlls], dtype=float), row["nll"])

@@ -116,9 +116,14 @@ def find_cut_token(nlls: Sequence[float], profile: Sequence[tuple[int, int, int]
     usable = [row for row in profile if row[1] >= MIN_PROFILE_TRIALS] or list(profile)
     if not usable:
         return None
-    # Half a hit more, so that the chance after no hits is small instead of 0.
-    between = [(depth, (hits + 0.5) / (trials + 1)) for depth, trials, hits in usable]
-    chances = [(0, mass or 0.5 / (usable[0][1] + 1)), *between, (len(nlls), 1.0)]
+    reached = np.exp(-np.cumsum(nlls))
+    chances = [(0, mass or 0.5 / (usable[0][1] + 1))]
+    for depth, trials, hits in usable:
+        chance = (hits + 0.5) / (trials + 1)  # half a hit more, so that no hits are a small chance instead of 0
+        if not hits and mass:  # nor can it be more than what makes the estimated mass
+            chance = min(chance, mass / float(reached[depth - 1]))
+        chances.append((depth, chance))
+    chances.append((len(nlls), 1.0))
     rises = [(np.log(after / before), begin, end) for (begin, before), (end, after) in pairwise(chances)]
     _, begin, end = max(rises, key=lambda rise: rise[0])
     return begin + int(np.argmax(nlls[begin:end]))
