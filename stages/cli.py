@@ -13,12 +13,15 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from leash.errors import LeashError, Terminated, first_line
 from leash.params import groups, loading
+
+if TYPE_CHECKING:
+    from leash.sampling import cost_estimate
 
 # The stages of dvc.yaml, or single outputs, that `leash push` and `leash pull` transfer. Parameters, the numbers of the
 # report and the embedded weights are in git.
@@ -312,6 +315,23 @@ def draw_pilot(params: groups.Params, samples: int) -> dict[tuple[str, str], flo
     return {run: stage.run(params, *run, pilot=samples).speed for run in runs}
 
 
+def describe_reach_cost(
+    params: groups.Params,
+    given: cost_estimate.CostAssumptions,
+    speeds: dict[tuple[str, str], float | None],
+    width: int,
+) -> str | None:
+    """What certificates cost or, if they are off, would bound. None if there is nothing to say."""
+    from leash.reach import cost
+    from stages.reach.stage import find_planned_tasks
+
+    tasks, reasons = find_planned_tasks(params)
+    if not params.reach.rollouts:
+        return cost.describe_missed_certificates(tasks, width)
+    costs = cost.estimate_reach_costs(params, tasks, given, speeds)
+    return cost.format_reach_costs(params, tasks, costs, reasons, width)
+
+
 @main.command()
 @click.option("--pilot", type=click.IntRange(1), metavar="N", help="First draw N samples per problem, which are kept.")
 @click.option("--mean-tokens", type=click.FloatRange(min=0, min_open=True), help="Mean tokens of a completion.")
@@ -331,7 +351,8 @@ def plan(
 ) -> None:
     """Estimate tokens, hours and disk of the run.
 
-    Prints both budgets: fixed (all k samples) and adaptive (`sample.stop_after`).
+    Prints both budgets: fixed (all k samples) and adaptive (`sample.stop_after`). With `reach.rollouts`, also prints
+    what certificates cost.
 
     With --detect 0.03, also prints how many problems it takes to see a net change of 3% of the problems, for several k,
     and the smallest change that the run's own problems show. The masses come from the samples on disk, or from --prior.
@@ -350,9 +371,12 @@ def plan(
     if pilot and (missing := describe_missing([requirements])):
         raise LeashError(f"Cannot draw a pilot yet: {missing} Next: leash doctor")
     speeds = draw_pilot(params, pilot) if pilot else {}
-    costs = cost_estimate.run(params, cost_estimate.CostAssumptions(mean_tokens, tokens_per_second), speeds)
+    assumptions = cost_estimate.CostAssumptions(mean_tokens, tokens_per_second)
+    costs = cost_estimate.run(params, assumptions, speeds)
     needed = power_plan.format_plans(params, goal, power_plan.run(params, goal), width) if goal else None
     click.echo(cost_estimate.format_costs(params, costs, width))
+    if certificates := describe_reach_cost(params, assumptions, speeds, width):
+        click.echo(f"\n{certificates}")
     if needed:
         click.echo(f"\n{needed}")
     following = "leash plan --pilot 4" if cost_estimate.is_pilot_needed(costs) else "dvc repro"

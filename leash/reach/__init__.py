@@ -8,4 +8,5 @@ hits           grades of rollouts
 search         the rounds of rollouts of one problem
 rows           what the table says about a problem
 examine        all of it for all problems of a run
+cost           what it will cost, for `leash plan`
 """

@@ -43,11 +43,12 @@ class Task:
     donor_stopped: bool
 
 
-def find_places(params: Params) -> tuple[list[Place], list[str]]:
-    """The places of this run that can be examined, and a sentence for each reason why others cannot."""
+def find_places(params: Params, *, compare_tokenizers: bool = True) -> tuple[list[Place], list[str]]:
+    """The places of this run that can be examined, and a sentence for each reason why others cannot. To compare
+    tokenizers takes files of the models, which may be on the hub."""
     places, sentences = [], dict[str, None]()
     for pair, dataset in product(params.run.pairs, params.run.datasets):
-        if reason := next(_reasons_against(params, pair, dataset), None):
+        if reason := next(_reasons_against(params, pair, dataset, compare_tokenizers), None):
             sentences[reason] = None
             continue
         both = params.models_of(pair)
@@ -63,7 +64,7 @@ def find_places(params: Params) -> tuple[list[Place], list[str]]:
     return places, list(sentences)
 
 
-def _reasons_against(params: Params, pair: str, dataset: str) -> Iterator[str]:
+def _reasons_against(params: Params, pair: str, dataset: str, compare_tokenizers: bool) -> Iterator[str]:
     """Why a pair cannot be examined on a data set, as sentences."""
     both = params.models_of(pair)
     for model in both:
@@ -86,7 +87,7 @@ def _reasons_against(params: Params, pair: str, dataset: str) -> Iterator[str]:
             f"{dataset}: rollouts would have to be graded by {paid[0]}, which costs money, so no masses are bounded; "
             f"allow it with `sample.paid_graders: true`."
         )
-    if len({tokenizer_key(find_weights(params, model)) for model in both}) > 1:
+    if compare_tokenizers and len({tokenizer_key(find_weights(params, model)) for model in both}) > 1:
         yield (
             f"{pair}: its models have different tokenizers, so one cannot continue a prefix of the other, and no "
             f"masses are bounded."

@@ -15,13 +15,16 @@ costs money) are left out, and a sentence says so.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 
 from leash import atomic_io, database, tables
+from leash.errors import LeashError
 from leash.params.groups import Params
 from leash.reach.examine import TaskKey, examine
 from leash.reach.tasks import Place, Task, find_places
@@ -41,8 +44,9 @@ def run(params: Params) -> tuple[int, list[str]]:
         places, sentences = find_places(params)
         require_completions(dict.fromkeys((m, each.dataset) for each in places for m in (each.target, each.donor)))
         if places:
-            tasks, written = find_tasks(params, places)
-            found, drawn = examine(params, tasks, written)
+            connection = database.open_database(params, only=["completions", "verdicts"])
+            tasks = find_tasks(params, places, connection)
+            found, drawn = examine(params, tasks, load_correct(connection, tasks))
             for pair, row in found:
                 rows[pair].append(row)
     for pair, content in rows.items():
@@ -51,9 +55,8 @@ def run(params: Params) -> tuple[int, list[str]]:
     return drawn, sentences
 
 
-def find_tasks(params: Params, places: list[Place]) -> tuple[list[Task], dict[TaskKey, list[dict[str, Any]]]]:
-    """The problems to examine, and the correct completions of both models to each."""
-    connection = database.open_database(params, only=["completions", "verdicts"])
+def find_tasks(params: Params, places: Sequence[Place], connection: duckdb.DuckDBPyConnection) -> list[Task]:
+    """The problems to examine, by the verdicts. `leash plan` counts them, too."""
     roles = [
         {"pair": each.pair, "dataset": each.dataset, "role": role, "model": model, "k": each.k}
         for each in places
@@ -67,10 +70,38 @@ def find_tasks(params: Params, places: list[Place]) -> tuple[list[Task], dict[Ta
         if place := place_of.get((row["pair"], row["dataset"], row["role"])):
             counts = {name: row[name] for name in ("n_target", "c_target", "n_donor", "c_donor", "donor_stopped")}
             tasks.append(Task(place, row["problem_id"], **counts))
+    return tasks
+
+
+def load_correct(connection: duckdb.DuckDBPyConnection, tasks: Sequence[Task]) -> dict[TaskKey, list[dict[str, Any]]]:
+    """The correct completions of both models to the problems of these tasks."""
     wanted = [{**asdict(task.place), "problem_id": task.problem_id} for task in tasks]
     written: dict[TaskKey, list[dict[str, Any]]] = {}
     if wanted:
         connection.register("tasks", pa.Table.from_pylist(wanted))
         for row in database.query(connection, SQL_DIR / "correct.sql").to_pylist():
             written.setdefault((row["pair"], row["dataset"], row["problem_id"]), []).append(row)
-    return tasks, written
+    return written
+
+
+def find_planned_tasks(params: Params) -> tuple[list[Task] | None, list[str]]:
+    """For `leash plan`: the problems that the verdicts on disk would have examined (None: problems or verdicts are
+    missing or unusable, which their stages report), and sentences on what is left out. Needs no weights and no network,
+    so it compares no tokenizers."""
+    runs = [
+        (model, dataset)
+        for pair in params.run.pairs
+        for model in params.models_of(pair)
+        for dataset in params.run.datasets
+    ]
+    if not all(
+        tables.problems_path(dataset).exists() and tables.shards(tables.verdicts_folder(model, dataset))
+        for model, dataset in runs
+    ):
+        return None, []
+    try:
+        places, sentences = find_places(params, compare_tokenizers=False)
+        connection = database.open_database(params, only=["verdicts"])
+        return (find_tasks(params, places, connection) if places else []), sentences
+    except LeashError:
+        return None, []

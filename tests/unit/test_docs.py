@@ -3,6 +3,7 @@ output they show is the command's, and they are in plain English."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -15,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from leash import tables
+from leash.statistics import reachability
 from stages.cli import main
 from tests.conftest import ROOT, yaml
 
@@ -99,6 +101,15 @@ def test_the_readme_shows_what_the_report_prints(monkeypatch: pytest.MonkeyPatch
     assert printed.strip() in [block.strip() for block in FENCE.findall((ROOT / "README.md").read_text("utf-8"))]
 
 
+def test_the_example_of_a_certificate_is_right() -> None:
+    page = (ROOT / "docs" / "reach.md").read_text("utf-8")
+    assert "614 are correct" in page
+    chance, certificate = (reachability.lower_bound(0.0, mass, 614, 1024, 0.95) for mass in (1.0, 0.00009))
+    shown = f"{chance:.3f}", f"{certificate:.7f}", f"{round(1 / certificate, -2):,.0f}"
+    shown += f"{reachability.upper_bound(1024, 0, 0.95):.4f}", f"{round(-math.log(0.05) / certificate, -3):,.0f}"
+    assert [number for number in shown if number not in page] == []
+
+
 def tracked_texts() -> dict[str, str]:
     """Every file in git that people read or run."""
     names = check_output(["git", "ls-files"], cwd=ROOT, text=True).splitlines()
@@ -147,6 +158,7 @@ SCHEMAS = {
     "verdicts": tables.VERDICTS_SCHEMA,
     "support": tables.SUPPORT_SCHEMA,
     "mass": tables.MASS_SCHEMA,
+    "reach": tables.REACH_SCHEMA,
     "perplexity": tables.PERPLEXITY_SCHEMA,
     "entropy": tables.ENTROPY_SCHEMA,
 }
@@ -159,7 +171,7 @@ def test_every_column_of_a_table_is_described_in_order(name: str) -> None:
     words = {pa.string(): "text", pa.int32(): "int", pa.float64(): "float", pa.bool_(): "bool"}
     lists = {pa.list_(pa.string()): "list of text", pa.list_(pa.float64()): "list of float"}
     words |= lists | {pa.list_(pa.binary()): "list of bytes", pa.list_(pa.int32()): "list of int"}
-    words |= {pa.list_(pa.float32()): "list of float"}
+    words |= {pa.list_(pa.float32()): "list of float", pa.int64(): "int"}
     assert [(column, kind) for column, kind, _ in described] == [(f.name, words[f.type]) for f in SCHEMAS[name]]
     nullable = [field.name for field in SCHEMAS[name] if field.nullable]
     assert [column for column, _, about in described if "null" in about or " as `" in about] == nullable
