@@ -34,9 +34,9 @@ class PrefixTooLongError(LeashError):
 class PrefixNotSupportedError(LeashError):
     """The engine cannot continue the prefix of a request."""
 
-    def __init__(self, engine: str, reason: str) -> None:
+    def __init__(self, engine: str, reason: str, remedy: str) -> None:
         self.engine = engine
-        super().__init__(f"The engine {engine} cannot continue the prefix of a completion: {reason}.")
+        super().__init__(f"The engine {engine} cannot continue the beginning of a completion: {reason}. {remedy}.")
 
 
 @dataclass(frozen=True)
