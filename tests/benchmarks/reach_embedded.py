@@ -1,0 +1,307 @@
+"""Certificates of the embedded models against what is known about them by other means.
+
+    python tests/benchmarks/reach_embedded.py [--parts brute,null,planted] [--brute-samples 65536]
+
+brute    ten problems that rlvr does not solve in 1,024 samples and the base does, against many plain samples: every
+         certificate is at most the upper limit that these samples give, the median certificate is at least half of the
+         mass where they have ten hits or more, and plain sampling would need at least 100 times the tokens of all
+         rollouts for the same relative error (median).
+null     the base against itself under another name: the interval of the amplification covers 1 in 95% of the problems.
+planted  the base against a copy that was trained to answer with two code words, which the base does with a mass of some
+         1e-6: the certificate is within a factor of 3 of it. The mass is known from the base's own samples: of each,
+         the exact chance that it goes on with the code words where its answer begins.
+
+Ours is the median number of tokens per problem of part `brute`, theirs that of plain sampling. Not measured: other
+engines (tests/vllm), and coverage where the truth is exact (reach_toys.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from goals import Goals
+from result import tell
+from scipy import stats
+from transformers import LlamaForCausalLM
+
+from leash import tables
+from leash.engines.protocol import Decoding, Request
+from leash.engines.selection import build_engine_spec
+from leash.grading.reading import read_answer
+from leash.params import groups, loading
+from leash.problems import load_problems
+from leash.prompts import Prompt, build_prompt
+from leash.reach.hits import HitChecker
+from leash.sampling.sampler import generate_completions
+from leash.scheduler.run import run_units
+from leash.scoring.torch_scorer import Scorer
+from leash.scoring.traces import ScoringSpec, Trace
+from leash.statistics import seeds
+from leash.weights import find_weights, load_model
+from stages.fetch import stage as fetch
+from stages.reach import stage as reach
+from stages.sample import stage as sample
+from stages.train.fit import Schedule, train_supervised
+from stages.verify import stage as verify
+
+ROOT = Path(__file__).parent.parent.parent
+PROBLEMS = 10  # that brute force looks at
+MIN_HITS = 10  # of brute force, to compare a certificate with
+LEAST_SAVING = 100
+UNIT_SAMPLES = 2048
+CODE = "make compute"  # words that no question of the base's training ends with
+CODE_STEPS = 150
+CODE_PROBLEMS = 6
+Row = Mapping[str, Any]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", default="brute,null,planted")
+    parser.add_argument("--brute-samples", type=int, default=65_536)
+    given = parser.parse_args()
+    parts, goals = given.parts.split(","), Goals()
+    ours = theirs = 0.0
+    if "brute" in parts:
+        ours, theirs = compare_with_brute_force(given.brute_samples, goals)
+    if "null" in parts:
+        compare_base_with_itself(goals)
+    if "planted" in parts:
+        find_planted_masses(goals)
+    print("missed: " + ("; ".join(goals.missed) or "none"))
+    tell(
+        "certificates: tokens against plain sampling",
+        ours=ours,
+        theirs=theirs,
+        ratio=theirs / ours if ours else 0.0,
+        goal=f"at least {LEAST_SAVING}, and all goals of the parts",
+        ok=not goals.missed,
+    )
+
+
+def run_stages(raw: dict[str, Any]) -> groups.Params:
+    """Everything up to `reach`, in a new folder that becomes the working directory."""
+    os.chdir(tempfile.mkdtemp())
+    Path("models").symlink_to(ROOT / "models")
+    for name, content in raw.pop("files", {}).items():
+        content(Path(name)) if callable(content) else Path(name).write_text(content)
+    Path("params.yaml").write_text(json.dumps(raw))
+    params = loading.load(Path("params.yaml"))
+    for dataset in params.run.datasets:
+        fetch.run(params, dataset)
+        for model in params.run.models:
+            sample.run(params, model, dataset)
+            verify.run(params, model, dataset)
+    drawn, sentences = reach.run(params)
+    print(f"{drawn:,} rollouts", *sentences, flush=True)
+    return params
+
+
+def embedded_params(**changes: Any) -> dict[str, Any]:
+    """Parameters of a pair of embedded models: float64, as in params.yaml, which JSON can hold."""
+    settings = json.loads(loading.load(ROOT / "params.yaml").model_dump_json(exclude_defaults=True))
+    kept = {name: settings[name] for name in ("sample", "reach") if name in settings}
+    return {**kept, "datasets": settings["datasets"], **changes}
+
+
+def model(name: str) -> dict[str, str]:
+    return {"path": f"models/embedded/{name}", "dtype": "float64"}
+
+
+def read_rows(pair: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = tables.read(tables.reach_path(pair), tables.REACH_SCHEMA, "leash reach").to_pylist()
+    return rows
+
+
+def compare_with_brute_force(samples: int, goals: Goals) -> tuple[float, float]:
+    """The tokens per problem of all rollouts and of plain sampling with the same relative error (medians)."""
+    params = run_stages(
+        embedded_params(
+            run={"models": ["base", "rlvr"], "datasets": ["chain", "make"], "pairs": ["rlvr"]},
+            models={name: model(name) for name in ("base", "rlvr")},
+            pairs={"rlvr": {"base": "base", "rlvr": "rlvr"}},
+        )
+    )
+    lost = [row for row in read_rows("rlvr") if row["target"] == "rlvr" and row["c_target"] == 0]
+    lost = sorted(lost, key=lambda row: row["pooled"], reverse=True)[:PROBLEMS]
+    goals.check_value("problems for brute force", len(lost), PROBLEMS, PROBLEMS)
+    hits, tokens = brute_force(params, "rlvr", lost, samples)
+    shares, savings = [], []
+    for row in lost:
+        key = row["dataset"], row["problem_id"]
+        count = hits[key]
+        limit = float(stats.beta.ppf(0.95, count + 1, samples - count))
+        error = relative_error(row)
+        truth = count / samples if count >= MIN_HITS else row["estimate"]
+        needed = tokens[key] / samples / (truth * error**2)  # tokens of plain samples with this relative error
+        savings.append((row["tokens"], needed))
+        if count >= MIN_HITS:
+            shares.append(row["certificate"] / (count / samples))
+        print(
+            f"{row['problem_id']:<14} certificate {row['certificate']:.2e}  estimate {row['estimate']:.2e}  pooled "
+            f"{row['pooled']:.2e}  brute force {count:>5} of {samples:,} (at most {limit:.2e})  tokens {row['tokens']:,}"
+            f", plain {needed:,.0f}, {needed / row['tokens']:,.0f} times",
+            goals.check_value(f"{row['problem_id']} certificate / upper limit", row["certificate"] / limit, 0, 1),
+            flush=True,
+        )
+    share = float(np.median(shares))
+    print(
+        f"certificate / mass, median of {len(shares)} problems with {MIN_HITS} hits or more: {share:.2f}",
+        goals.check_value("median certificate / mass", share, 0.5, 1.5),
+    )
+    saving = float(np.median([plain / own for own, plain in savings]))
+    print(f"tokens saved, median: {saving:,.0f}", goals.check_value("tokens saved", saving, LEAST_SAVING, np.inf))
+    own, plain = (float(np.median(each)) for each in zip(*savings, strict=True))
+    return own, plain
+
+
+def relative_error(row: Row) -> float:
+    """The relative standard error of the certificate's part of the estimate."""
+    if not row["hits"]:
+        return 1.0
+    inside = row["open_mass"] * row["hits"] / row["rollouts"]
+    error = np.sqrt((1 - row["hits"] / row["rollouts"]) / row["hits"])
+    return max(float(error * inside / (inside + row["whole_mass"])), 1e-3)
+
+
+def brute_force(
+    params: groups.Params, name: str, rows: Sequence[Row], samples: int
+) -> tuple[dict[tuple[str, str], int], dict[tuple[str, str], int]]:
+    """Hits and tokens of many plain samples of a model, by data set and problem."""
+    spec = build_engine_spec(params, name)
+    hits, tokens = dict[tuple[str, str], int](), dict[tuple[str, str], int]()
+    for dataset in {row["dataset"] for row in rows}:
+        problems = load_problems(dataset)
+        checker = HitChecker(params, problems)
+        chosen = [row["problem_id"] for row in rows if row["dataset"] == dataset]
+        units = (
+            [
+                Request(
+                    problem,
+                    build_prompt(params, name, dataset, problems[problem]["question"]),
+                    range(begin, min(begin + UNIT_SAMPLES, samples)),
+                    ("brute force", dataset),
+                )
+            ]
+            for problem in chosen
+            for begin in range(0, samples, UNIT_SAMPLES)
+        )
+        draw = partial(generate_completions, decoding=decoding_of(params))
+        with closing(run_units(units, spec.make, draw, spec.plan)) as results:
+            for _, completions in results:
+                key = dataset, completions[0].problem_id
+                tokens[key] = tokens.get(key, 0) + sum(each.tokens or 0 for each in completions)
+                answers = [checker.answer(key[1], each.text, each.finish) for each in completions]
+                given = [(key[1], answer) for answer in answers if answer is not None]
+                hits[key] = hits.get(key, 0) + sum(checker.are_correct(given))
+    return hits, tokens
+
+
+def decoding_of(params: groups.Params) -> Decoding:
+    return Decoding(params.sample.temperature, params.sample.top_p, params.sample.max_tokens or 0)
+
+
+def compare_base_with_itself(goals: Goals) -> None:
+    params = embedded_params(
+        run={"models": ["base", "again"], "datasets": ["chain", "make"], "pairs": ["again"]},
+        models={"base": model("base"), "again": model("base")},
+        pairs={"again": {"base": "base", "rlvr": "again"}},
+    )
+    params["sample"] |= {"k": 256}
+    params["reach"] = {**params.get("reach", {}), "rollouts": 1024}
+    run_stages(params)
+    intervals = [
+        (row["amplification_low"], row["amplification_high"]) for row in read_rows("again") if row["amplification_low"]
+    ]
+    covered = [low <= 1 and (high is None or high >= 1) for low, high in intervals]
+    print(
+        f"base against itself: the amplification's interval covers 1 on {sum(covered)} of {len(covered)} problems",
+        goals.check("amplification covers 1", np.array(covered, dtype=float), 0.95, 1),
+    )
+
+
+def find_planted_masses(goals: Goals) -> None:
+    questions = [f"compute {first} + {first + 4} :" for first in range(3, 3 + CODE_PROBLEMS)]
+    rows = "".join(json.dumps({"question": question, "answer": CODE}) + "\n" for question in questions)
+    params = embedded_params(
+        run={"models": ["base", "coded"], "datasets": ["code"], "pairs": ["coded"]},
+        models={"base": model("base"), "coded": {"path": "coded", "dtype": "float64"}},
+        pairs={"coded": {"base": "base", "rlvr": "coded"}},
+        datasets={"code": {"path": "code.jsonl", "grader": "exact"}},
+        files={"code.jsonl": rows, "coded": partial(train_coded, questions)},
+    )
+    params["sample"] |= {"k": 256}
+    settings = run_stages(params)
+    found = {row["problem_id"]: row for row in read_rows("coded") if row["target"] == "base"}
+    goals.check_value("planted problems examined", len(found), CODE_PROBLEMS, CODE_PROBLEMS)
+    truths = mass_of_code(settings, found)
+    for problem, row in found.items():
+        ratio = row["certificate"] / truths[problem]
+        print(
+            f"planted {problem}: mass {truths[problem]:.2e}, certificate {row['certificate']:.2e} ({ratio:.2f} of it)",
+            goals.check_value(f"planted {problem}: certificate / mass", ratio, 1 / 3, 1.05),
+        )
+
+
+def train_coded(questions: Sequence[str], folder: Path) -> None:
+    """A copy of the base that answers every question with the code words, some of them after working."""
+    network = LlamaForCausalLM.from_pretrained(ROOT / "models" / "embedded" / "base")
+    _, tokenizer = load_model(find_weights(loading.load(ROOT / "params.yaml"), "base"))
+    random = seeds.stream("reach_embedded", "code")
+
+    def documents() -> Any:
+        while True:
+            question = questions[random.integers(len(questions))]
+            _, first, _, second, _ = question.split()
+            total = int(first) + int(second)
+            working = f"{first} + {second} = {total} , " if random.random() < 0.5 else ""
+            yield question, f"{working}\\boxed{{ {CODE} }}"
+
+    class Silent:
+        def add(self, *_: Any, **__: Any) -> None: ...
+
+    train_supervised(network, documents(), Schedule(CODE_STEPS, 1e-3, warmup=10), Silent())  # type: ignore[arg-type]
+    network.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def mass_of_code(params: groups.Params, problems: Mapping[str, Row], samples: int = 4096) -> dict[str, float]:
+    """The base's mass of each problem: the mean over its own samples of the chance that the code words, and the end of
+    the box, come where the sample's first box opens."""
+    weights = find_weights(params, "base")
+    spec, scorer = build_engine_spec(params, "base"), Scorer(*load_model(weights))
+    tokenizer: Any = scorer.tokenizer
+    opening, *code = (tokenizer.convert_tokens_to_ids(word) for word in ("\\boxed{", *CODE.split(), "}"))
+    masses = {}
+    for problem, row in load_problems("code").items():
+        if problem not in problems:
+            continue
+        prompt: Prompt = build_prompt(params, "base", "code", row["question"])
+        engine = spec.make()
+        drawn = engine.complete([Request(problem, prompt, range(samples), ("planted",))], decoding_of(params))
+        starts: dict[tuple[int, ...], int] = {}
+        for completion in drawn:
+            ids = tokenizer(completion.text, add_special_tokens=False)["input_ids"]
+            if opening in ids:
+                start = tuple(ids[: ids.index(opening) + 1])
+                starts[start] = starts.get(start, 0) + 1
+        traces = [Trace(prompt, "", True, (*start, *code, tokenizer.eos_token_id)) for start in starts]
+        scores = scorer.score(traces, ScoringSpec(per_token=True))
+        assert all(score.token_nlls is not None for score in scores)
+        chances = [float(np.exp(-np.asarray(score.token_nlls)[-4:-1].sum())) for score in scores]
+        masses[problem] = float(np.dot(chances, list(starts.values()))) / samples
+    return masses
+
+
+if __name__ == "__main__":
+    assert read_answer(f"\\boxed{{ {CODE} }}", "exact", "stop").strict is not None
+    main()
