@@ -173,7 +173,7 @@ def _page_parts(params: Params, results: Results, captions: dict[str, str]) -> d
     # Vega, Vega-Lite and vega-embed as one script that sets `window.vegaEmbed`.
     library = f"(() => {{\n{vl_convert.javascript_bundle('window.vegaEmbed = vegaEmbed;')}\n}})();"
     program = _read_asset("support.js") + _read_asset("app.js")
-    examined = any(analysis["reach"] for groups in results.analyses.values() for analysis in groups.values())
+    examined = any(analysis.get("reach") for groups in results.analyses.values() for analysis in groups.values())
     shown = [section for section in SECTIONS if examined or section.id != "reach"]
     titles = {"explore": "Move ε and k", **{s.id: s.title for s in shown}, "made": "How was it made?"}
     sections = [_render_section(params, results, captions, section) for section in shown]
