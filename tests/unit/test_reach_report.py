@@ -75,7 +75,7 @@ def reach_row(row: dict[str, Any], place: int) -> dict[str, Any]:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Params]:
     folder = tmp_path_factory.mktemp("reach")
     with contextlib.chdir(folder), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(drawing, "draw_figures", lambda *_: dict.fromkeys(_all_figures(), ""))
+        patch.setattr(drawing, "draw_figures", lambda *_: dict.fromkeys(all_figures(), ""))
         patch.setattr(html, "_render_figure", lambda *_: "")
         params = made.parameters(folder, K, reach={"rollouts": 64})
         made.write(params, PROBLEMS, question="Why?", text="So:", carried=2)
@@ -88,7 +88,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Params]:
         yield params
 
 
-def _all_figures() -> set[str]:
+def all_figures() -> set[str]:
     return {html.HEADLINE_FIGURE, *(name for section in html.SECTIONS for name in section.figures)}
 
 
@@ -208,7 +208,7 @@ def test_a_stage_that_is_off_leaves_nothing_behind(run: Params, tmp_path: Path) 
     groups = {group: {**found, "reach": None} for group, found in analyses().items()}
     results = report.collect_results(run)
     results.analyses["tuned"] = groups
-    parts = html._page_parts(off, results, dict.fromkeys(_all_figures(), ""))
+    parts = html._page_parts(off, results, dict.fromkeys(all_figures(), ""))
     assert 'id="reach"' not in parts["sections"]
     assert "#reach" not in parts["contents"]
 

@@ -169,7 +169,8 @@ def _unreachable_sentence(row: Row, target: str, settings: str) -> str:
     sentence = f"At these settings ({settings}), {target} can't write {known}: {each} has a token that is never drawn."
     if not row["untempered"]:
         return sentence
-    return f"{sentence} At temperature 1 and top_p 1 {'its' if each == 'it' else 'their'} mass is {format_mass(row['untempered'])}."
+    whose = "its" if row["completions"] == 1 else "their"
+    return f"{sentence} At temperature 1 and top_p 1 {whose} mass is {format_mass(row['untempered'])}."
 
 
 def _amplification_sentence(row: Row, donor: str, percent: str) -> str:

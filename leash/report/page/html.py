@@ -215,7 +215,7 @@ def _carried_sentence(results: Results, examples: Sequence[Sequence[Any]]) -> st
     problems = len({example[1] for example in examples})
     return (
         f"The counts include all {completions:,} completions. The page carries the texts of {len(examples):,}, on "
-        f"{problems:,} problems: the first right and wrong ones of each model, gained and lost problems first. Long "
+        f"{problems:,} problems: the first right and wrong ones of each model, new and base-only problems first. Long "
         f"texts are cut in the middle, so that the page stays under 10 MB."
     )
 
