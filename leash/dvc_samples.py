@@ -51,14 +51,15 @@ def require_pulled_samples(model: str, dataset: str, known_remotes: Sequence[str
 
 def read_cached_file(file: Path) -> bytes | None:
     """The content of a file in an output folder, from DVC's cache; None if dvc.lock or the cache does not have it."""
-    entries = _lock_entries(file.parent)
-    if not entries:
+    output = next((out for out in _lock_outputs() if file.is_relative_to(out["path"])), None)
+    if output is None:
         return None
     cache = Path(_run_dvc("cache", "dir").stdout.strip()) / "files" / "md5"
     try:
-        folder_md5 = entries[0]["md5"]
+        folder_md5 = output["md5"]
         listing = json.loads((cache / folder_md5[:2] / folder_md5[2:]).read_bytes())
-        md5: str = next(entry["md5"] for entry in listing if entry["relpath"] == file.name)
+        relative = file.relative_to(output["path"]).as_posix()
+        md5: str = next(entry["md5"] for entry in listing if entry["relpath"] == relative)
         return (cache / md5[:2] / md5[2:]).read_bytes()
     except (StopIteration, OSError, ValueError):
         return None
@@ -76,9 +77,13 @@ def _run_dvc(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def _lock_entries(folder: Path) -> list[dict[str, Any]]:
     """The entries of dvc.lock for an output folder."""
+    return [out for out in _lock_outputs() if out["path"] == folder.as_posix()]
+
+
+def _lock_outputs() -> list[dict[str, Any]]:
+    """The entries of dvc.lock for all outputs."""
     try:
         lock = YAML(typ="safe", pure=True).load(DVC_LOCK_PATH.read_text(encoding="utf-8"))
     except (FileNotFoundError, YAMLError):
         return []
-    stages = ((lock or {}).get("stages") or {}).values()
-    return [out for stage in stages for out in stage.get("outs", []) if out["path"] == folder.as_posix()]
+    return [out for stage in ((lock or {}).get("stages") or {}).values() for out in stage.get("outs", [])]

@@ -21,7 +21,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -242,12 +242,31 @@ class Ledger:
             for row, key in enumerate(zip(rows["problem_id"].to_pylist(), rows["sample"].to_pylist(), strict=True)):
                 if key not in in_shards:
                     row_of.setdefault(key, row)
-            ordered = sorted(row_of, key=lambda key: (self._index_of(key[0]), *key))
-            rows = rows.take(pa.array([row_of[key] for key in ordered], pa.int64()))
-            for begin in range(0, rows.num_rows, MAX_SHARD_SAMPLES):
-                self._write_shard(rows.slice(begin, MAX_SHARD_SAMPLES))
+            self._write_shards(rows, row_of)
             for part in parts:
                 part.unlink()
+        if self._part_folder.is_dir():
+            self._part_folder.rmdir()
+
+    def retain(self, wanted: Collection[SampleKey]) -> None:
+        """Delete all samples but these, and turn all parts into shards. The shards are the same whatever was on disk
+        beside the wanted samples. New files are written before old ones are deleted, so that a kill loses nothing."""
+        self.flush()
+        old = self._files()
+        on_disk = [key for file in old for key in _read_sample_keys(file)]
+        if not tables.shards(self._part_folder) and len(on_disk) == len(wanted) and set(on_disk) == set(wanted):
+            return
+        row_of: dict[SampleKey, int] = {}
+        for row, key in enumerate(on_disk):
+            if key in wanted:
+                row_of.setdefault(key, row)
+        new: set[Path] = set()
+        if row_of:
+            rows = pa.concat_tables(tables.read(file, tables.COMPLETIONS_SCHEMA, "leash reach") for file in old)
+            new = self._write_shards(rows, row_of)
+        for file in old:
+            if file not in new:
+                file.unlink()
         if self._part_folder.is_dir():
             self._part_folder.rmdir()
 
@@ -265,12 +284,21 @@ class Ledger:
             return set()  # without reading the shards, which takes long
         return in_parts & {key for shard in tables.shards(self.folder) for key in _read_sample_keys(shard)}
 
-    def _write_shard(self, rows: pa.Table) -> None:
+    def _write_shards(self, rows: pa.Table, row_of: Mapping[SampleKey, int]) -> set[Path]:
+        """Write some rows as shards, in their order."""
+        ordered = sorted(row_of, key=lambda key: (self._index_of(key[0]), *key))
+        rows = rows.take(pa.array([row_of[key] for key in ordered], pa.int64()))
+        begins = range(0, rows.num_rows, MAX_SHARD_SAMPLES)
+        return {self._write_shard(rows.slice(begin, MAX_SHARD_SAMPLES)) for begin in begins}
+
+    def _write_shard(self, rows: pa.Table) -> Path:
         content = _encode_completions(rows)
         problems = [self._index_of(problem) for problem in set(rows["problem_id"].to_pylist())]
         samples = pc.min_max(rows["sample"]).as_py()
         covers = f"{min(problems):05d}-{max(problems) + 1:05d}.{samples['min']:05d}-{samples['max'] + 1:05d}"
-        atomic_io.write(self.folder / f"{covers}.{atomic_io.bytes_hash(content)}.parquet", content)
+        path = self.folder / f"{covers}.{atomic_io.bytes_hash(content)}.parquet"
+        atomic_io.write(path, content)
+        return path
 
     def _write_manifest(self) -> None:
         if self._pending_manifest is not None:

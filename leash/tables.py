@@ -151,13 +151,13 @@ REACH_SCHEMA = _schema(
     _optional(pa.list_(INT32), "profile_depths", "profile_trials", "profile_hits"),
     _optional(INT32, "cut_token"),  # the place in the trace of the token that decides
 )
-# Scores of correct completions and rollouts (data/reach/scores), which only the stage reads.
+# Scores of correct completions and rollouts (data/rollouts/scores), which only the stage reads.
 REACH_SCORES_SCHEMA = _schema(
     _required(STRING, "problem_id", "key"),
     _required(INT32, "tokens"),
     _optional(FLOAT64, "nll", "decoding_nll"),
     _optional(pa.list_(pa.float32()), "token_nlls"),
-    _optional(pa.list_(pa.float32()), "token_decoding_nlls"),  # null: the same as token_nlls
+    _optional(pa.list_(pa.float32()), "token_decoding_nlls"),  # null: temperature and top_p are 1
 )
 PERPLEXITY_SCHEMA = _schema(
     _required(STRING, "problem_id", "source"),
@@ -253,6 +253,14 @@ def mass_path(model: str, dataset: str) -> Path:
 
 def reach_path(pair: str) -> Path:
     return DATA_DIR / "reach" / f"{pair}.parquet"
+
+
+def rollouts_folder(pair: str, target: str, dataset: str) -> Path:
+    return DATA_DIR / "rollouts" / "drawn" / pair / target / dataset
+
+
+def rollout_scores_path(model: str, dataset: str, name: str) -> Path:
+    return DATA_DIR / "rollouts" / "scores" / model / dataset / f"{name}.parquet"
 
 
 def analysis_path(pair: str) -> Path:

@@ -20,12 +20,12 @@ import click
 from leash.errors import LeashError, Terminated, first_line
 from leash.params import groups, loading
 
-# The stages of dvc.yaml whose outputs `leash push` and `leash pull` transfer. Parameters, the numbers of the report and
-# the embedded weights are in git.
+# The stages of dvc.yaml, or single outputs, that `leash push` and `leash pull` transfer. Parameters, the numbers of the
+# report and the embedded weights are in git.
 STAGES_BY_LEVEL: dict[str, tuple[str, ...]] = {
     "everything": (),  # DVC transfers all stages if none is named; most of it is completions
     # What every metric is computed from, at any epsilon and any k that was drawn: megabytes.
-    "verdicts": ("fetch", "verify", "reasoning", "mass", "categorize", "perplexity", "entropy", "report"),
+    "verdicts": ("fetch", "verify", "reasoning", "mass", "data/reach", "categorize", "perplexity", "entropy", "report"),
     "report": ("report",),
 }
 FILE_TYPE = click.Path(path_type=Path)
@@ -212,6 +212,21 @@ def mass(file: Path) -> None:
     from stages.mass.stage import run
 
     _print_scored(*run(loading.load(file)), "completions")
+
+
+@main.command()
+@PARAMS_OPTION
+def reach(file: Path) -> None:
+    """Bound masses far below 1/k.
+
+    Does nothing if `reach.rollouts` is 0. Rollouts are kept, so a stopped run resumes.
+    """
+    from stages.reach.stage import run
+
+    drawn, sentences = run(loading.load(file))
+    for sentence in sentences:
+        click.echo(sentence, err=True)
+    click.echo(f"{drawn:,} rollouts drawn.")
 
 
 @main.command()

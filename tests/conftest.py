@@ -22,7 +22,7 @@ yaml = YAML(typ="safe", pure=True)
 
 def small(**changes: dict[str, Any]) -> dict[str, Any]:
     """The project's own parameters on one problem a level, 16 samples, two models and one worker, since each must load
-    them, and without other people's traces and exact masses; `changes` by group."""
+    them, and without other people's traces, exact masses and rollouts; `changes` by group."""
     raw: dict[str, Any] = yaml.load((ROOT / "params.yaml").read_text())
     raw["run"] |= {"models": ["base", "rlvr"], "pairs": ["rlvr"], "processes": 1}
     for dataset in raw["datasets"].values():
@@ -31,6 +31,7 @@ def small(**changes: dict[str, Any]) -> dict[str, Any]:
     raw["categorize"] |= {"units": ["problem", "answer"]}
     raw["perplexity"] |= {"traces": None}
     raw["entropy"] |= {"samples": 4}
+    raw["reach"] |= {"rollouts": 0}
     for group, values in changes.items():
         raw[group] = raw.get(group, {}) | values
     return raw

@@ -19,6 +19,7 @@ from stages.entropy import stage as entropy
 from stages.fetch import stage as fetch
 from stages.mass import stage as mass
 from stages.perplexity import stage as perplexity
+from stages.reach import stage as reach
 from stages.report import stage as report
 from stages.sample import stage as sample
 from stages.verify import stage as verify
@@ -140,7 +141,7 @@ def sampled(params: Params) -> None:
 
 def reported(params: Params) -> None:
     """All stages from the verdicts on."""
-    for stage in (mass, categorize, perplexity, entropy, report):
+    for stage in (mass, reach, categorize, perplexity, entropy, report):
         stage.run(params)
 
 

@@ -4,8 +4,8 @@
         OpenAIEngine(settings(url=served.url), "base")
 
 For a seed in `served.names`, it draws from the stream of that name, so that its completions are those of the torch
-engine. It answers the next requests with `served.faults`, passes good answers through `served.edit`, and records
-requests in `served.seen`.
+engine. Prompts can be token ids. It answers the next requests with `served.faults`, passes good answers through
+`served.edit`, and records requests in `served.seen`.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ class Served:
         self.seen: list[tuple[str, dict[str, str], Json]] = []
         self.models, self.listed = ["base"], 0  # what it lists, and how often
         self.names: dict[int, tuple[seeds.NamePart, ...]] = {}
+        self.returns_ids = False  # whether it can return token ids, as vLLM does
         self.edit: Callable[[Json], Json] = lambda answer: answer
         self._server = Server(("127.0.0.1", 0), _handler(self))
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
@@ -72,8 +73,17 @@ class Served:
 
     def answer(self, path: str, body: Json) -> Json:
         chat = path.endswith("/chat/completions")
-        drawn = self._draw(prompts.Prompt(**_prompt_fields(body, chat=chat)), body)
-        text = decoded(self.engine, drawn)
+        tokenizer, begin = self.engine.tokenizer, body.get("prompt")
+        if isinstance(begin, list):  # token ids: the text is what comes after theirs
+            drawn = self._draw(begin, body)
+            texts = (str(tokenizer.decode(ids, skip_special_tokens=True)) for ids in (begin, begin + drawn.ids))
+            begin_text, whole_text = texts
+            text = whole_text[len(begin_text) :]
+        else:
+            drawn = self._draw(
+                prompts.tokenize_prompt(prompts.Prompt(**_prompt_fields(body, chat=chat)), tokenizer), body
+            )
+            text = decoded(self.engine, drawn)
         choice = {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
         # Equal shares: the torch engine keeps only the sum.
         shares = [drawn.logprob / len(drawn.ids)] * len(drawn.ids)
@@ -83,17 +93,17 @@ class Served:
             "choices": [
                 {"index": 0, "finish_reason": drawn.finish, "logprobs": logprobs if body.get("logprobs") else None}
                 | choice
+                | ({"token_ids": drawn.ids} if self.returns_ids and body.get("return_token_ids") else {})
             ],
             "usage": {"prompt_tokens": 0, "completion_tokens": len(drawn.ids), "total_tokens": len(drawn.ids)},
         }
 
-    def _draw(self, prompt: prompts.Prompt, body: Json) -> SampledTokens:
+    def _draw(self, prompt: list[int], body: Json) -> SampledTokens:
         assert body["n"] == 1
         name = self.names.get(body["seed"], ("served", body["seed"]))
         decoding = Decoding(body["temperature"], body["top_p"], body["max_tokens"])
         with self._lock:
-            ids = prompts.tokenize_prompt(prompt, self.engine.tokenizer)
-            return self.engine.draw([ids], [SampleRow(0, name)], decoding)[0]
+            return self.engine.draw([prompt], [SampleRow(0, name)], decoding)[0]
 
 
 def decoded(engine: TorchEngine, drawn: SampledTokens) -> str:

@@ -22,6 +22,7 @@ FILE_DESCRIPTIONS = {  # in the order of the list; files that a bundle lacks are
     "data/support/": "the category of every problem of each pair, with masses, intervals and tests",
     "data/analysis/": "the statistics of those: ratios, pass@k, noise floors, with their intervals",
     "data/mass/": "exact log-probabilities of the distinct correct completions, each named by a hash",
+    "data/reach/": "bounds of masses far below 1/k, for problems on which a model has few hits",
     "data/perplexity/": "log-likelihoods of reference solutions, each named by a hash",
     "data/entropy/": "token entropies of samples, answer entropies of problems",
     "reports/metrics.json": "every number of the report, and its provenance",

@@ -1,4 +1,4 @@
-"""A key-value cache for many samples of one prompt: filled in place, and cheap to drop rows from.
+"""A key-value cache for many samples of one prompt: filled in place, and cheap to drop rows from or add rows to.
 
 transformers' dynamic cache copies everything at every token, and its static cache attends to positions that are not
 filled yet. Here memory is allocated once, a step writes one position, attention sees a view of the filled positions,
@@ -57,6 +57,20 @@ class InPlaceCacheLayer(DynamicLayer):
             self._values[moved, :, : self.filled] = self._values[indices[moved], :, : self.filled]
         self._rows = len(indices)
 
+    def append(self, other: InPlaceCacheLayer, indices: torch.Tensor) -> None:
+        """Add row indices[i] of another cache that is filled as far as this one, for every i."""
+        begin, end = self._rows, self._rows + len(indices)
+        if end > self._keys.shape[0]:
+            keys, values = self._view()
+            # Twice the rows: a cache that grows by a few rows at a time must not be copied every time.
+            self._allocate(max(end, 2 * begin), like=keys)
+            self._keys[:begin, ..., : self.filled] = keys.transpose(2, 3)
+            self._values[:begin, :, : self.filled] = values
+        keys, values = other._view()
+        self._keys[begin:end, ..., : self.filled] = keys[indices].transpose(2, 3)
+        self._values[begin:end, :, : self.filled] = values[indices]
+        self._rows = end
+
     def _allocate(self, rows: int, like: torch.Tensor) -> None:
         heads, dim = like.shape[1], like.shape[3]
         self._keys = like.new_empty((rows, heads, dim, self.capacity))
@@ -78,6 +92,18 @@ def build_kv_cache(config: PreTrainedConfig, capacity: int) -> DynamicCache:
     if not cache.layers:
         cache.layers = [InPlaceCacheLayer(capacity) for _ in range(config.num_hidden_layers)]
     return cache
+
+
+def can_append_rows(config: PreTrainedConfig) -> bool:
+    """Whether all layers of a model's cache are our own: no others know how to append rows."""
+    return all(isinstance(layer, InPlaceCacheLayer) for layer in build_kv_cache(config, 1).layers)
+
+
+def append_rows(cache: DynamicCache, other: DynamicCache, indices: torch.Tensor) -> None:
+    """Add rows of another cache that is filled as far as this one, so that both go on as one batch."""
+    layers: Any = zip(cache.layers, other.layers, strict=True)
+    for layer, theirs in layers:
+        layer.append(theirs, indices)
 
 
 def grouped_attention(

@@ -12,6 +12,10 @@ The text of a reasoning model begins with its thoughts, as `<think>\n…\n</thin
 A server's own `stop` would cut formulas too, so it is not sent: the server draws to the end, the text ends at the stop
 string, and the tail is the rest. Tokens, log-probability and finish are then those of the whole completion.
 
+A prefix needs the model's tokenizer: the token ids of prompt (as a chat: in the tokenizer's template) and prefix are
+sent to the completions endpoint. vLLM returns the ids that it drew; for other servers they are those that the text
+splits into.
+
 This module cannot see what the server adds. vLLM serve takes top_k and penalties from the model's
 generation_config.json unless it runs with `--generation-config vllm`, SGLang with `--sampling-defaults openai`.
 """
@@ -19,21 +23,25 @@ generation_config.json unless it runs with `--generation-config vllm`, SGLang wi
 from __future__ import annotations
 
 import os
+import threading
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from leash import install_hints
-from leash.engines.protocol import Completion, Decoding, Request
+from leash.engines.protocol import Completion, Decoding, PrefixNotSupportedError, Request
 from leash.engines.stop_strings import split_at_stop
 from leash.errors import LeashError, NotInstalledError
 from leash.formatting import truncate
 from leash.image_type import detect_image_format
 from leash.params.groups import OpenAI as Settings
+from leash.prompts import tokenize_prompt
+from leash.token_ids import tokenize_texts
 
 if TYPE_CHECKING:
     import openai
+    from transformers import PreTrainedTokenizerBase
 
 Reply = TypeVar("Reply")
 
@@ -96,10 +104,13 @@ class UnsupportedImageError(LeashError):
 
 
 class OpenAIEngine:
-    """The key is read from the environment when the engine is created. No error, log or file ever holds it."""
+    """The key is read from the environment when the engine is created. No error, log or file ever holds it. Without a
+    tokenizer, the engine continues no prefixes."""
 
-    def __init__(self, settings: Settings, model_name: str) -> None:
+    def __init__(self, settings: Settings, model_name: str, tokenizer: PreTrainedTokenizerBase | None = None) -> None:
         self.settings, self.model_name = settings, model_name
+        self._tokenizer = tokenizer
+        self._tokenizer_lock = threading.Lock()  # a tokenizer is not made for several threads
         self.server = _public_url(settings.url)
         key = os.environ.get(settings.key, "").strip()
         if not (key.isascii() and key.isprintable()) or " " in key:
@@ -140,22 +151,25 @@ class OpenAIEngine:
         )
 
     def _sample(self, request: Request, sample: int, decoding: Decoding) -> Completion:
-        prompt = request.prompt
+        is_chat = request.prompt.chat and not request.prefix
         body: dict[str, Any] = {
             "model": self.model_name,
             "n": 1,
             "seed": request.seed(sample),
             "temperature": decoding.temperature,
             "top_p": decoding.top_p,
-            "max_tokens": decoding.max_tokens,
+            "max_tokens": request.tokens_to_draw(decoding.max_tokens),
         }
         if self.settings.logprobs:
-            body["logprobs"] = True if prompt.chat else 1
-        if prompt.chat:
-            body["messages"] = prompt.messages_with(_image_part)
+            body["logprobs"] = True if is_chat else 1
+        if request.prefix:
+            body["prompt"] = self._tokenize(request)
+            body["extra_body"] = {"return_token_ids": True}  # servers other than vLLM do not know it
+        elif is_chat:
+            body["messages"] = request.prompt.messages_with(_image_part)
         else:
-            body["prompt"] = prompt.plain
-        endpoint: Any = self._client.chat.completions if prompt.chat else self._client.completions
+            body["prompt"] = request.prompt.plain
+        endpoint: Any = self._client.chat.completions if is_chat else self._client.completions
         response = self._send(lambda: endpoint.create(**body))
         if not getattr(response, "choices", None):
             raise ServerResponseError(
@@ -171,7 +185,7 @@ class OpenAIEngine:
                 f"tables need. Use a server that does.",
             )
         choice, tokens = response.choices[0], usage.completion_tokens
-        drawn_text, logprobs = _parse_choice(choice, prompt.chat)
+        drawn_text, logprobs = _parse_choice(choice, is_chat)
         logprob = None
         if self.settings.logprobs:
             if not logprobs:
@@ -182,8 +196,36 @@ class OpenAIEngine:
             # Some servers leave out tokens (end of text, thoughts): then the sum is not that of the completion.
             values = [value for value in logprobs if value is not None]
             logprob = sum(values) if len(values) == tokens else None
+        ids = None
+        if request.prefix:
+            drawn_text, ids = self._add_prefix(request.prefix, choice)
+            tokens += len(request.prefix)
         text, tail, finish = split_at_stop(drawn_text, choice.finish_reason or "unknown", decoding.stop)
-        return Completion(request.problem_id, sample, text, tokens, finish, logprob, tail=tail)
+        return Completion(request.problem_id, sample, text, tokens, finish, logprob, ids, tail)
+
+    def _tokenize(self, request: Request) -> list[int]:
+        """The tokens of a request's prompt and prefix."""
+        if self._tokenizer is None:
+            remedy = "Set `path` or `hub` of the model, or use the engine `torch` or `vllm`"
+            raise PrefixNotSupportedError("openai", f"it has no tokenizer of {self.model_name}", remedy)
+        if request.prompt.images:
+            raise PrefixNotSupportedError("openai", "the prompt has images", "Use the engine `vllm`")
+        with self._tokenizer_lock:
+            return [*tokenize_prompt(request.prompt, self._tokenizer), *request.prefix]
+
+    def _add_prefix(self, prefix: tuple[int, ...], choice: Any) -> tuple[str, list[int]]:
+        """The text and the tokens of a completion whose prefix the server has continued."""
+        tokenizer: Any = self._tokenizer
+        with self._tokenizer_lock:
+            begin = str(tokenizer.decode(list(prefix), skip_special_tokens=True))
+            if drawn := getattr(choice, "token_ids", None):
+                ids = [*prefix, *drawn]
+                return str(tokenizer.decode(ids, skip_special_tokens=True)), ids
+            text, ended = begin + (choice.text or ""), choice.finish_reason == "stop"
+            (ids,) = tokenize_texts([text], [ended], tokenizer)
+            if tuple(ids[: len(prefix)]) != prefix:  # the whole splits otherwise: split what was drawn
+                ids = [*prefix, *tokenize_texts([choice.text or ""], [ended], tokenizer)[0]]
+            return text, ids
 
     def _send(self, call: Callable[[], Reply]) -> Reply:
         import openai

@@ -17,7 +17,7 @@ from leash.engines.protocol import Engine
 from leash.errors import LeashError, NotInstalledError, UnsupportedDtypeError
 from leash.params.groups import OpenAI, Params, Vllm
 from leash.scheduler.worker_plan import WorkerPlan, plan_workers
-from leash.weights import Weights, find_weights, has_gpu, load_model
+from leash.weights import Weights, find_weights, has_gpu, load_model, load_tokenizer
 
 
 class MissingServedNameError(LeashError):
@@ -50,8 +50,9 @@ def choose_engine(params: Params, model: str) -> str:
     return name if name != "auto" else "vllm" if find_spec("vllm") and has_gpu() else "torch"
 
 
-def build_engine_spec(params: Params, model: str) -> EngineSpec:
-    """How to sample a model. Raise if its engine is not installed, or cannot have the model as params.yaml wants it."""
+def build_engine_spec(params: Params, model: str, *, prefixes: bool = False) -> EngineSpec:
+    """How to sample a model. Raise if its engine is not installed, or cannot have the model as params.yaml wants it.
+    With `prefixes`, the engine can continue prefixes: for a server, the model's tokenizer is loaded."""
     name = choose_engine(params, model)
     otherwise = "set `sample.engine` to another one"
     if name == "openai":
@@ -63,7 +64,8 @@ def build_engine_spec(params: Params, model: str) -> EngineSpec:
             raise MissingServedNameError(model)
         # Requests are sent from this machine even if `run.on` is ray: the server does the work.
         plan = WorkerPlan(1, server.concurrency)
-        return EngineSpec("openai", "openai", partial(_load_openai, server, served), 1, plan)
+        weights = find_weights(params, model) if prefixes else None
+        return EngineSpec("openai", "openai", partial(_load_openai, server, served, weights), 1, plan)
     weights = find_weights(params, model)
     if name == "torch":
         batch = params.sample.batch
@@ -106,7 +108,7 @@ def _load_vllm(weights: Weights, settings: Vllm) -> Engine:
     return VllmEngine(weights, settings)
 
 
-def _load_openai(settings: OpenAI, served: str) -> Engine:
+def _load_openai(settings: OpenAI, served: str, weights: Weights | None) -> Engine:
     from leash.engines.openai_engine import OpenAIEngine
 
-    return OpenAIEngine(settings, served)
+    return OpenAIEngine(settings, served, load_tokenizer(weights) if weights else None)

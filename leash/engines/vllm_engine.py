@@ -13,7 +13,7 @@ many tokens as the model uses for an image of that size.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from io import BytesIO
@@ -35,12 +35,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunningSample:
-    """A sample that vLLM draws. `watcher` is None if there are no stop strings."""
+    """A sample that vLLM draws. `prefix_text` is what its prefix says, and `watcher` is None if there are no stop
+    strings."""
 
     ticket: int
     request: Request
     sample: int
     stops: tuple[str, ...]
+    prefix_text: str
     watcher: StopWatcher | None
 
 
@@ -102,12 +104,13 @@ class VllmEngine:
         ticket, stops = self._next_id, decoding.stop
         output_kind = RequestOutputKind.CUMULATIVE if stops else RequestOutputKind.FINAL_ONLY
         for request in requests:
+            prefix_text = self._decode(request.prefix) if request.prefix else ""
             for sample in request.samples:
                 try:
                     params = SamplingParams(
                         temperature=decoding.temperature,
                         top_p=decoding.top_p,
-                        max_tokens=decoding.max_tokens,
+                        max_tokens=request.tokens_to_draw(decoding.max_tokens),
                         seed=request.seed(sample) if self.settings.seeds else None,
                         logprobs=0 if self.settings.logprobs else None,
                         output_kind=output_kind,
@@ -116,44 +119,53 @@ class VllmEngine:
                     raise RefusedDecodingError(vllm_startup.summarize_error(error)) from None
                 name = str(self._next_id)
                 try:
-                    self._engine.add_request(name, self._vllm_input(request.prompt), params)
+                    self._engine.add_request(name, self._vllm_input(request.prompt, request.prefix), params)
                 except (ValueError, VLLMClientError) as error:
                     raise RefusedPromptError(request.problem_id, vllm_startup.summarize_error(error)) from None
                 watcher = StopWatcher(stops) if stops else None
-                self._running[name] = RunningSample(ticket, request, sample, stops, watcher)
+                self._running[name] = RunningSample(ticket, request, sample, stops, prefix_text, watcher)
                 self._unfinished_counts[ticket] = self._unfinished_counts.get(ticket, 0) + 1
                 self._next_id += 1
         return ticket
 
     def step(self) -> list[tuple[int, list[Completion]]]:
         """Draw one token of every running sample. Return the tickets that are finished now, with their completions."""
-        done = []
+        ended: list[tuple[RunningSample, Completion]] = []
         for output in vllm_startup.step_engine(self._engine):
             running, drawn = self._running[output.request_id], output.outputs[0]
             finish = drawn.finish_reason
             if not output.finished:
-                if running.watcher is None or not running.watcher.reached(drawn.text):
+                if running.watcher is None or not running.watcher.reached(running.prefix_text + drawn.text):
                     continue
                 self._engine.abort_request([output.request_id])
                 finish = STOP_STRING
             del self._running[output.request_id]
-            ticket, ids = running.ticket, list(drawn.token_ids)
-            text, tail, finish = split_at_stop(drawn.text, finish, running.stops)
+            request, ids = running.request, [*running.request.prefix, *drawn.token_ids]
+            # After a prefix, a character can have bytes of both sides: the text is that of all tokens.
+            drawn_text = self._decode(ids) if request.prefix else drawn.text
+            text, tail, finish = split_at_stop(drawn_text, finish, running.stops)
             facts = text, len(ids), finish, drawn.cumulative_logprob, ids, tail
-            self._finished.setdefault(ticket, []).append(Completion(running.request.problem_id, running.sample, *facts))
+            ended.append((running, Completion(request.problem_id, running.sample, *facts)))
+        done = []
+        for running, completion in self._drop_implied_ids(ended):
+            ticket = running.ticket
+            self._finished.setdefault(ticket, []).append(completion)
             self._unfinished_counts[ticket] -= 1
             if not self._unfinished_counts[ticket]:
                 del self._unfinished_counts[ticket]
                 done.append((ticket, self._finished.pop(ticket)))
-        return self._drop_implied_ids(done)
+        return done
 
-    def _drop_implied_ids(self, done: list[tuple[int, list[Completion]]]) -> list[tuple[int, list[Completion]]]:
-        """Keep the ids of those completions alone whose text does not split into them again. All completions of a step
-        are split together: a ticket often has only one."""
-        flat = [completion for _, completions in done for completion in completions]
-        texts, ended = [c.drawn_text for c in flat], [c.finish == "stop" for c in flat]
-        kept = iter(ids_to_store(texts, ended, [c.token_ids or [] for c in flat], self._tokenizer))
-        return [(ticket, [replace(c, token_ids=next(kept)) for c in completions]) for ticket, completions in done]
+    def _drop_implied_ids(
+        self, ended: Sequence[tuple[RunningSample, Completion]]
+    ) -> Iterator[tuple[RunningSample, Completion]]:
+        """Without a prefix, keep the ids of those completions alone whose text does not split into them again. All
+        completions of a step are split together: a ticket often has only one."""
+        completions = [completion for _, completion in ended]
+        texts, stopped = [c.drawn_text for c in completions], [c.finish == "stop" for c in completions]
+        kept = ids_to_store(texts, stopped, [c.token_ids or [] for c in completions], self._tokenizer)
+        for (running, completion), ids in zip(ended, kept, strict=True):
+            yield running, completion if running.request.prefix else replace(completion, token_ids=ids)
 
     def complete(self, requests: Iterable[Request], decoding: Decoding) -> Iterator[Completion]:
         self.start(requests, decoding)
@@ -164,18 +176,25 @@ class VllmEngine:
     def close(self) -> None:
         vllm_startup.close_engine(self._engine)
 
-    def _vllm_input(self, prompt: Prompt) -> Any:
-        """The prompt as vLLM wants it. Prompts with images are rendered for every sample: vLLM's front end counts their
-        uses to know which images its core process still has. The decoded images are cached."""
+    def _vllm_input(self, prompt: Prompt, prefix: tuple[int, ...] = ()) -> Any:
+        """Prompt and prefix as vLLM wants them. Prompts with images are rendered for every sample: vLLM's front end
+        counts their uses to know which images its core process still has. The decoded images are cached."""
         if not prompt.images:
-            return self._render_cached(prompt)
+            return self._render_cached(prompt, prefix)
+        content = self._decode_images_cached(prompt)
         try:
-            return self._engine.renderer.render_cmpl([{**self._decode_images_cached(prompt)}])[0]
+            return self._engine.renderer.render_cmpl(
+                [{**content, "prompt_token_ids": [*content["prompt_token_ids"], *prefix]}]
+            )[0]
         except (RuntimeError, AssertionError) as error:  # the text and the images do not match
             raise ValueError(vllm_startup.summarize_error(error)) from error
 
-    def _render(self, prompt: Prompt) -> Any:
-        return self._engine.renderer.render_cmpl([{"prompt_token_ids": tokenize_prompt(prompt, self._tokenizer)}])[0]
+    def _render(self, prompt: Prompt, prefix: tuple[int, ...]) -> Any:
+        ids = [*tokenize_prompt(prompt, self._tokenizer), *prefix]
+        return self._engine.renderer.render_cmpl([{"prompt_token_ids": ids}])[0]
+
+    def _decode(self, ids: Sequence[int]) -> str:
+        return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
 
     def _decode_images(self, prompt: Prompt) -> dict[str, Any]:
         text = render_prompt(prompt, self._processor)

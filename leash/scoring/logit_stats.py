@@ -34,7 +34,7 @@ class StepStats(NamedTuple):
 def compute_steps(logits: torch.Tensor, tokens: torch.Tensor, spec: ScoringSpec) -> StepStats:
     """Compute the statistics of each step. The logits (steps by vocabulary, float32 or float64) are overwritten."""
     decoding = None
-    if spec.temperature != 1 or spec.top_p != 1:
+    if not spec.plain:
         # First: `_softmax_stats` overwrites the logits.
         decoding = _decoding_stats(logits, tokens, spec)
     logprob, entropy = _softmax_stats(logits, tokens, spec.entropies)

@@ -1,7 +1,7 @@
 """What a run can score: models with weights on this machine, on data sets of text with completions.
 
-Shared by the stages mass, perplexity and entropy. A model on a server or with imported completions has no weights, and
-no scorer reads images: those tables are empty, and a sentence says why.
+Shared by the stages mass, reach, perplexity and entropy. A model on a server or with imported completions has no
+weights, and no scorer reads images: those tables are empty, and a sentence says why.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from leash import database, tables
 from leash.errors import MissingCompletionsError
-from leash.params.groups import Params
+from leash.params.groups import ENGINES_WITHOUT_WEIGHTS, Params
 from leash.prompts import load_problem_images
 from leash.weights import has_weights
 
@@ -37,6 +37,11 @@ def require_completions(runs: Iterable[tuple[str, str]]) -> None:
         tables.refuse_damaged(shards, f"leash sample {model} {dataset}")
         if not shards:
             raise MissingCompletionsError(model, dataset)
+
+
+def drawn_until(params: Params, model: str, dataset: str) -> tuple[str, ...]:
+    """The stop strings at which a model's samples ended. A server's samples, and imported ones, went on."""
+    return () if params.engine(model) in ENGINES_WITHOUT_WEIGHTS else params.stop_strings(model, dataset)
 
 
 def write_empty_tables(params: Params, path_of: Callable[[str, str], Path], schema: pa.Schema, what: str) -> list[str]:

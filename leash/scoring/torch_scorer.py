@@ -167,7 +167,7 @@ def summarize_steps(
     sums = [np.abs(np.bincount(row, values, len(rows))).tolist() for values in logprobs]
     scores = [Score(*values) for values in zip(keys, lengths.tolist(), *sums, strict=True)]
     if spec.per_token:
-        scores = add_token_values(scores, lengths, steps)
+        scores = add_token_values(scores, lengths, steps, spec)
     if steps.entropy is None or steps.decoding_entropy is None:
         return scores
     is_fork = (steps.entropy >= spec.forking).astype(float)
@@ -180,15 +180,19 @@ def summarize_steps(
     return [replace(s, **dict(zip(names, values, strict=True))) for s, values in zip(scores, measured, strict=True)]
 
 
-def add_token_values(scores: Sequence[Score], lengths: NDArray[np.int64], steps: StepStats) -> list[Score]:
+def add_token_values(
+    scores: Sequence[Score], lengths: NDArray[np.int64], steps: StepStats, spec: ScoringSpec
+) -> list[Score]:
     """The scores with the values of each of their tokens."""
-    ends = lengths.cumsum()[:-1]
-    nlls = np.split(round_tokens(np.abs(steps.logprob)), ends)
-    entropies = [None] * len(scores) if steps.entropy is None else np.split(round_tokens(steps.entropy), ends)
-    return [
-        replace(score, token_nlls=nll, token_entropies=entropy)
-        for score, nll, entropy in zip(scores, nlls, entropies, strict=True)
-    ]
+    columns = {"token_nlls": np.abs(steps.logprob)}
+    if not spec.plain:
+        columns["token_decoding_nlls"] = np.abs(steps.decoding_logprob)
+    if steps.entropy is not None:
+        columns["token_entropies"] = steps.entropy
+    split: dict[str, list[Any]] = {
+        name: np.split(round_tokens(values), lengths.cumsum()[:-1]) for name, values in columns.items()
+    }
+    return [replace(score, **{name: values[i] for name, values in split.items()}) for i, score in enumerate(scores)]
 
 
 def mean_by_tenths(values: FloatArray, lengths: NDArray[np.int64]) -> list[list[float | None]]:

@@ -60,6 +60,11 @@ class ScoringSpec:
     forking: float = 0.693
     per_token: bool = False  # also keep each token's values
 
+    @property
+    def plain(self) -> bool:
+        """Whether the decoding distribution is the model's own."""
+        return self.temperature == 1 and self.top_p == 1
+
 
 @dataclass(frozen=True)
 class Score:
@@ -76,6 +81,7 @@ class Score:
     forks: float | None = None
     profile: list[float | None] | None = None  # token entropy by tenths of the trace; None for a tenth without steps
     token_nlls: Float32Array | None = None  # of each token, rounded
+    token_decoding_nlls: Float32Array | None = None  # None from vLLM, and where decoding is plain
     token_entropies: Float32Array | None = None
 
 

@@ -57,7 +57,7 @@ class VllmScorer:
         self._sent += 1
         rows = tokenize_traces(traces, self._tokenizer)
         scores = [Score(trace.key, len(text)) for trace, (_, text) in zip(traces, rows, strict=True)]
-        batch = self._batches[ticket] = PendingBatch(scores, spec.temperature == 1 and spec.top_p == 1, spec.per_token)
+        batch = self._batches[ticket] = PendingBatch(scores, spec.plain, spec.per_token)
         for index, (prompt, text) in enumerate(rows):
             if not text:
                 batch.fill(index, [])

@@ -21,8 +21,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leash.statistics.array_types import BoolArray, FloatArray, IntArray
-from leash.statistics.prefix_levels import Levels, Prefix, Rollout, build_levels
+from leash.statistics.array_types import FloatArray, IntArray
+from leash.statistics.prefix_cuts import PENALTIES, Cut, correct_masses, penalized_cuts, trace_cut
+from leash.statistics.prefix_levels import Levels, Packed, Prefix, Rollout, build_levels, pack, unpack
 from leash.statistics.reachability import lower_bounds
 
 __all__ = ["Cut", "Prefix", "PrefixTree", "Round", "draw_prefixes", "plan_round"]
@@ -30,29 +31,8 @@ __all__ = ["Cut", "Prefix", "PrefixTree", "Round", "draw_prefixes", "plan_round"
 MAX_DEPTHS = 64
 FIRST_DEPTHS = 8
 TRACE_ROLLOUTS = 8
-# A cut of mass P is worth the penalty * P. At 1 only complete sequences are in it.
-PENALTIES = np.append(np.geomspace(1e-5, 0.9, 40), 1.0)
-
-
-@dataclass(frozen=True)
-class Cut:
-    """Prefixes, none of which begins another: open ones with the probability of each, and complete sequences, which are
-    correct, with their common probability."""
-
-    prefixes: tuple[Prefix, ...]
-    masses: FloatArray
-    whole: tuple[Prefix, ...]
-    whole_mass: float
-
-    @property
-    def open_mass(self) -> float:
-        return float(self.masses.sum())
-
-    def covers(self, completion: Prefix) -> bool:
-        """Does this completion begin with a member of the cut?"""
-        starts = set(self.prefixes)
-        lengths = {len(prefix) for prefix in starts}
-        return completion in self.whole or any(completion[:length] in starts for length in lengths)
+# Where to cut is looked for within this many nats: prefixes that are rarer, below 1e-13, prove too little.
+MAX_NLL = 30.0
 
 
 class PrefixTree:
@@ -62,26 +42,26 @@ class PrefixTree:
     target; empty if all are impossible."""
 
     def __init__(self, completions: Sequence[tuple[Prefix, FloatArray]], depths: Sequence[int] | None = None) -> None:
-        self._known: dict[Prefix, FloatArray] = {}
+        self._known: dict[Packed, FloatArray] = {}
         self._rollouts: list[Rollout] = []
         self._levels: Levels | None = None
         for completion, nlls in completions:
             self.add(completion, nlls)
         self._donor = dict(self._known)
-        self._progress = mean_cumulative(list(self._donor.values()))
+        self._progress = np.minimum(mean_cumulative(list(self._donor.values())), MAX_NLL)
         self.depths = self._choose_depths() if depths is None else tuple(sorted(set(depths)))
-        possible = [(nlls[-1], completion) for completion, nlls in self._donor.items() if nlls[-1] < np.inf]
+        possible = [(nlls[-1], unpack(completion)) for completion, nlls in self._donor.items() if nlls[-1] < np.inf]
         self.trace: Prefix = min(possible)[1] if possible else ()
 
     def add(self, completion: Prefix, nlls: FloatArray) -> None:
         """A correct completion that the model can write."""
         if completion:
-            self._known.setdefault(completion, np.cumsum(np.asarray(nlls, dtype=float)))
+            self._known.setdefault(pack(completion), np.cumsum(np.asarray(nlls, dtype=float)))
             self._levels = None
 
     def record(self, prefix: Prefix, completion: Prefix, hit: bool) -> None:
         """A rollout that began with this prefix and became this completion (all its tokens)."""
-        self._rollouts.append(Rollout(len(prefix), completion, hit))
+        self._rollouts.append(Rollout(len(prefix), pack(completion), hit))
         self._levels = None
 
     def _choose_depths(self) -> tuple[int, ...]:
@@ -91,9 +71,11 @@ class PrefixTree:
         return equal_steps(self._progress, np.arange(1, longest + 1), MAX_DEPTHS)
 
     def first_round(self, rollouts: int, random: np.random.Generator) -> list[Prefix]:
-        """The prefix of each rollout of the first round: at several depths, each prefix in proportion to its
-        probability, but some rollouts at each depth along the trace."""
-        donor = build_levels(self._donor, self.depths)
+        """The prefix of each rollout of the first round: at several depths, some from the trace's own prefix. Of
+        the others, half draw a prefix in proportion to its probability and half in proportion to the donor's
+        completions. The first alone would not find decisive steps that can be at any depth: wherever it looks, nearly
+        all of the probability is on prefixes without them."""
+        donor = build_levels(self._donor, self.depths, self._donor)
         usable = [level for level in donor.levels if len(level.mass)]
         if not usable:
             return []
@@ -104,8 +86,9 @@ class PrefixTree:
             share = (i + 1) * rollouts // len(chosen) - i * rollouts // len(chosen)
             along = min(TRACE_ROLLOUTS, share) if level.depth < len(self.trace) else 0
             prefixes += [self.trace[: level.depth]] * along
-            drawn = random.choice(len(level.mass), share - along, p=level.mass / level.mass.sum())
-            prefixes += [donor.sequences[level.example[node]][: level.depth] for node in drawn]
+            chances = level.mass / level.mass.sum() + level.donors / level.donors.sum()
+            drawn = random.choice(len(level.mass), share - along, p=chances / 2)
+            prefixes += [donor.prefix(level, node) for node in drawn.tolist()]
         return prefixes
 
     def best_cut(self, rollouts: int, confidence: float) -> Cut | None:
@@ -124,14 +107,14 @@ class PrefixTree:
         tree = self._build()
         if not self.trace:
             return []
-        place = tree.sequences.index(self.trace)
+        place = tree.sequences.index(pack(self.trace))
         nodes = [(level, level.node_of[place]) for level in tree.levels if level.depth < len(self.trace)]
         rows = [(level.depth, int(level.trials[node]), int(level.hits[node])) for level, node in nodes]
         return [row for row in rows if row[1]]
 
     def _build(self) -> Levels:
         if self._levels is None:
-            self._levels = build_levels(self._known, self.depths, self._rollouts)
+            self._levels = build_levels(self._known, self.depths, self._donor, self._rollouts)
         return self._levels
 
 
@@ -152,9 +135,9 @@ class Round:
 
 
 def plan_round(tree: PrefixTree, number: int, budget: int, confidence: float, random: np.random.Generator) -> Round:
-    """Round 1, 2 or 3 of a search with this budget of rollouts: a quarter at several depths, a quarter from the best cut
-    so far, and all the others, which alone count for the certificate, from the best cut of both. No prefixes: the round
-    has nothing to draw."""
+    """Round 1, 2 or 3 of a search with this budget of rollouts: a quarter at several depths, a quarter from the best
+    cut so far, and all the others, which alone count for the certificate, from the best cut after both. The round is
+    over if it has no prefixes."""
     pilot = budget // 4
     final = budget - 2 * pilot
     if number == 1:
@@ -187,64 +170,3 @@ def equal_steps(progress: FloatArray, depths: IntArray, number: int) -> tuple[in
         low, high = max(itertools.pairwise(ends), key=lambda gap: gap[1] - gap[0])
         chosen.add((low + high) // 2)
     return tuple(depths[sorted(chosen)].tolist())
-
-
-def correct_masses(tree: Levels) -> list[FloatArray]:
-    """The estimated mass of correct completions behind each node, level by level: from its rollouts, but at least what
-    is known to be behind it."""
-    below = [np.zeros(len(level.mass)) for level in tree.levels]
-    for j, node, mass in zip(tree.whole_level, tree.whole_node, tree.whole_mass, strict=True):
-        if j >= 0:
-            below[j][node] += mass
-    correct: list[FloatArray] = []
-    for j in range(len(tree.levels) - 1, -1, -1):
-        level = tree.levels[j]
-        own = level.mass * level.hits / np.maximum(level.trials, 1)
-        correct.insert(0, np.minimum(np.maximum(own, below[j]), level.mass))
-        if j:
-            np.add.at(below[j - 1], level.parent, correct[0])
-    return correct
-
-
-def penalized_cuts(
-    tree: Levels, correct: Sequence[FloatArray], penalties: FloatArray
-) -> tuple[list[BoolArray], tuple[FloatArray, FloatArray, FloatArray]]:
-    """For each penalty, the cut with the largest correct mass - penalty * open mass: which nodes stop there rather than
-    go on to longer prefixes, level by level, and the whole mass, open mass and correct open mass of the cut."""
-    count = len(penalties)
-    # Of the best cut behind each node: value, whole mass, open mass, correct open mass.
-    sums = [np.zeros((4, len(level.mass), count)) for level in tree.levels]
-    top = np.zeros((4, count))
-    for j, node, mass in zip(tree.whole_level, tree.whole_node, tree.whole_mass, strict=True):
-        (sums[j][:2, node] if j >= 0 else top[:2])[...] += mass
-    taken: list[BoolArray] = []
-    for j in range(len(tree.levels) - 1, -1, -1):
-        level = tree.levels[j]
-        mass, good = level.mass[:, None], correct[j][:, None]
-        value = good - penalties * mass
-        stop = value > sums[j][0]
-        here = np.stack([value, np.zeros_like(value), *np.broadcast_arrays(mass, good, value)[:2]])
-        best = np.where(stop, here, sums[j])
-        taken.insert(0, stop)
-        if j and len(level.mass):
-            starts = np.flatnonzero(np.diff(level.parent, prepend=-1))
-            sums[j - 1][:, level.parent[starts]] += np.add.reduceat(best, starts, axis=1)
-        elif not j:
-            top += best.sum(axis=1)
-    return taken, (top[1], top[2], top[3])
-
-
-def trace_cut(tree: Levels, taken: Sequence[BoolArray]) -> Cut:
-    """The cut of these decisions: from short to long prefixes, a node is in it if it stops and none above it does."""
-    prefixes: list[Prefix] = []
-    masses: list[float] = []
-    on: list[BoolArray] = []
-    for j, level in enumerate(tree.levels):
-        reached = on[j - 1][level.parent] if j else np.ones(len(level.mass), dtype=bool)
-        stops = np.flatnonzero(reached & taken[j])
-        prefixes += [tree.sequences[level.example[node]][: level.depth] for node in stops]
-        masses += level.mass[stops].tolist()
-        on.append(reached & ~taken[j])
-    kept = [j < 0 or bool(on[j][node]) for j, node in zip(tree.whole_level, tree.whole_node, strict=True)]
-    whole = tuple(tree.sequences[i] for i, keep in zip(tree.whole, kept, strict=True) if keep)
-    return Cut(tuple(prefixes), np.array(masses), whole, float(tree.whole_mass[kept].sum()) if whole else 0.0)

@@ -29,9 +29,9 @@ import duckdb
 import pyarrow as pa
 
 from leash import database, tables
-from leash.params.groups import ENGINES_WITHOUT_WEIGHTS, Params
+from leash.params.groups import Params
 from leash.sample_ledger import read_manifest
-from leash.scoring.scorable import MIN_COVERAGE, require_completions, scorable, write_empty_tables
+from leash.scoring.scorable import MIN_COVERAGE, drawn_until, require_completions, scorable, write_empty_tables
 from leash.scoring.score_tables import build_job, plan_scoring_workers, update_score_tables
 from leash.scoring.token_splits import describe_other_tokens, index_drawn_tokens
 from leash.scoring.traces import ScoringSpec
@@ -93,11 +93,6 @@ def run(params: Params) -> tuple[int, list[str]]:
         drawn, tables.mass_path, tables.MASS_SCHEMA, LABEL_NAMES, "correct samples", "leash mass", read_manifest
     )
     return scored, left_out + sentences
-
-
-def drawn_until(params: Params, model: str, dataset: str) -> tuple[str, ...]:
-    """The stop strings at which a model's samples ended. A server's samples, and imported ones, went on."""
-    return () if params.engine(model) in ENGINES_WITHOUT_WEIGHTS else params.stop_strings(model, dataset)
 
 
 @dataclass(frozen=True)

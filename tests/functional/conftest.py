@@ -37,11 +37,12 @@ def ran(output: str) -> list[str]:
 
 
 def asked(**changes: dict[str, Any]) -> dict[str, Any]:
-    """Small parameters on one data set, which is half of the stages, with all units, few resamples, and the traces of
-    nobody, which is what the folder in git holds."""
+    """Small parameters on one data set, which is half of the stages, with all units, few resamples and rollouts, and
+    the traces of nobody, which is what the folder in git holds."""
     categorize = {"units": ["problem", "answer", "completion"], "bootstrap": 100} | changes.pop("categorize", {})
     run = {"datasets": ["make"]} | changes.pop("run", {})
-    raw = small(categorize=categorize, perplexity={"traces": "traces"}, **changes)
+    reach = {"rollouts": 32} | changes.pop("reach", {})
+    raw = small(categorize=categorize, perplexity={"traces": "traces"}, reach=reach, **changes)
     raw["run"] |= run
     return raw
 

@@ -24,7 +24,7 @@ from tests import made
 from tests.conftest import ROOT, small, write_params
 from tests.functional.conftest import asked, ran, shell
 
-STAGES = ["fetch", "sample", "verify", "reasoning", "mass", "categorize", "perplexity", "entropy", "report"]
+STAGES = ["fetch", "sample", "verify", "reasoning", "mass", "reach", "categorize", "perplexity", "entropy", "report"]
 CHECKS = sorted((Path(__file__).parent / "checks").glob("*.sql"))
 
 
@@ -107,7 +107,7 @@ def test_more_k_draws_only_the_new_samples(repo: Path) -> None:
     completions = repo / "data" / "completions" / "rlvr" / "make"
     before = {path.name: path.read_bytes() for path in completions.glob("*.parquet")}
     old = rows(completions)
-    assert reproduce(repo, "categorize", sample={"k": 24, "batch": 64}) == STAGES[1:6]
+    assert reproduce(repo, "categorize", sample={"k": 24, "batch": 64}) == STAGES[1:7]
     assert {path.name: path.read_bytes() for path in completions.glob("*.parquet") if path.name in before} == before
     new = rows(completions)
     assert len(new) == len(old) * 24 // 16

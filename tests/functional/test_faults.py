@@ -11,9 +11,12 @@ import os
 import re
 import shutil
 import signal
+import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from leash.statistics import seeds
@@ -32,6 +35,9 @@ KEPT = (  # what a run keeps, in patterns: a shard's name has its hash in it
     *(f"data/{table}/{run}.parquet" for table in ("mass", "perplexity", "entropy") for run in RUNS),
     *(f"data/entropy/{name}.parquet" for name in ("answers", "profile", "intervals")),
     *(f"data/support/{name}.parquet" for name in ("rlvr", "by_answer/rlvr", "by_completion/rlvr")),
+    "data/reach/rlvr.parquet",
+    "data/rollouts/drawn/rlvr/rlvr/make/*.parquet",
+    "data/rollouts/scores/base/make/known.parquet",
     "data/analysis/rlvr.json",
     *(f"reports/{name}" for name in ("metrics.json", "summary.json", "index.html", "tables/by_dataset.csv")),
 )
@@ -169,7 +175,7 @@ def test_damaged_files_of_every_kind_are_mended(complete: Disturbed, undisturbed
     for number, pattern in enumerate(KEPT):
         place = file(complete, pattern).relative_to(complete.folder)
         restored = f"Note: {place} was damaged and is restored from DVC's cache." in done.said
-        assert restored == ("completions" in pattern)
+        assert restored == ("completions" in pattern or "drawn" in pattern)
         outcome = "restored from DVC's cache" if restored else "made again"
         tell(f"{DAMAGES[number % len(DAMAGES)]}: {pattern}", outcome)
 
@@ -206,6 +212,28 @@ def test_damaged_copies_in_the_cache_are_noticed_when_they_are_used(
     assert complete.run("chmod", "-R", "u+w", ".dvc/cache/files").code == 0
     support.unlink()
     assert_recovered(complete, undisturbed)
+
+
+def test_a_kill_during_rollouts_costs_only_the_work_in_flight(
+    complete: Disturbed, undisturbed: Disturbed, tell: Tell
+) -> None:
+    def rollouts() -> int:
+        files = (complete.folder / "data" / "rollouts" / "drawn").rglob("*.parquet")
+        return sum(pq.read_table(each).num_rows for each in files if not each.name.startswith("."))
+
+    total = rollouts()
+    for name in ("reach", "rollouts"):
+        shutil.rmtree(complete.folder / "data" / name)
+    process = subprocess.Popen(["leash", "reach"], cwd=complete.folder, start_new_session=True)
+    while process.poll() is None and not rollouts():
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    kept = rollouts()
+    assert 0 < kept < total
+    done = assert_recovered(complete, undisturbed)
+    assert f"{total - kept:,} rollouts drawn" in done.said
+    tell("kill -9 during rollouts", f"{kept} of {total} kept")
 
 
 def expected_words(disk: Disk) -> str:

@@ -60,6 +60,7 @@ def test_an_imported_pair_goes_through_the_dag(prepared: Path, tmp_path: Path) -
         "verify",
         "reasoning",
         "mass",
+        "reach",
         "categorize",
     ]
     assert categories(folder) == [("P", 5, 5), ("P", 2, 1), ("P", 1, 3), ("P", 1, 1)]

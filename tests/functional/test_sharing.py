@@ -22,7 +22,8 @@ from tests.conftest import ROOT, write_params, yaml
 from tests.functional.conftest import asked, ran, shell
 from tests.remotes import SSHD, Remote, bucket, directory, host
 
-WITHOUT_TEXTS = {"problems", "verdicts", "reasoning", "mass", "support", "analysis", "perplexity", "entropy"}
+WITHOUT_TEXTS = {"problems", "verdicts", "reasoning", "mass", "reach", "support", "analysis", "perplexity", "entropy"}
+WITH_TEXTS = ("data/completions/", "data/rollouts/")
 ELSEWHERE = "The completions of base on make are not on disk, but dvc.lock lists them"
 
 
@@ -108,7 +109,7 @@ def test_each_level_transfers_its_stages(
             return made(clone)
 
         assert sent("report") == {path: md5 for path, md5 in whole.items() if path.startswith("reports/")}
-        assert sent("verdicts") == {path: md5 for path, md5 in whole.items() if "completions/" not in path}
+        assert sent("verdicts") == {path: md5 for path, md5 in whole.items() if not path.startswith(WITH_TEXTS)}
         assert {path.name for path in (clone / "data").iterdir()} == WITHOUT_TEXTS
         assert "text" not in columns(clone / "data")
         assert not texts & remote.objects
@@ -131,7 +132,7 @@ def test_verdicts_alone_give_the_metrics_of_the_full_run_at_another_epsilon_and_
     ours, theirs = made(clone), made(full)
     quotes = {"reports/index.html", "reports/decisive_hits.csv"}  # these show texts if there are any
     assert {path for path in ours if ours[path] != theirs[path]} <= quotes
-    assert set(ours) == {path for path in theirs if "completions/" not in path}
+    assert set(ours) == {path for path in theirs if not path.startswith(WITH_TEXTS)}
     assert ours["reports/metrics.json"] != made(origin)["reports/metrics.json"]
     assert ours["reports/tables/perplexity.csv"] != made(origin)["reports/tables/perplexity.csv"]
     for stage in ("perplexity", "entropy"):
@@ -179,4 +180,5 @@ def test_samples_are_never_added_to_files_of_the_cache(
 
 def test_the_verdicts_level_has_all_stages_except_those_with_texts_and_weights() -> None:
     stages = yaml.load((ROOT / "dvc.yaml").read_text())["stages"]
-    assert set(STAGES_BY_LEVEL["verdicts"]) == set(stages) - {"resolve", "train", "sample"}
+    # The rollouts of `reach` are texts, its tables are not.
+    assert set(STAGES_BY_LEVEL["verdicts"]) == {"data/reach"} | set(stages) - {"resolve", "train", "sample", "reach"}

@@ -10,18 +10,20 @@ from dvc.repo import Repo
 
 # One line is added to each file. The stages are those that list it; what follows from them is not stale yet.
 STALE = {
-    "leash/grading/extraction.py": {"fetch", "verify", "reasoning"},
-    "leash/grading/mathematics/equivalence.py": {"fetch", "verify", "reasoning"},
-    "leash/grading/sandbox/inside.py": {"verify", "reasoning"},
+    "leash/grading/extraction.py": {"fetch", "verify", "reasoning", "reach"},
+    "leash/grading/mathematics/equivalence.py": {"fetch", "verify", "reasoning", "reach"},
+    "leash/grading/sandbox/inside.py": {"verify", "reasoning", "reach"},
     "leash/benchmarks/minerva.py": {"fetch"},
     "leash/statistics/ratios.py": {"categorize", "entropy", "report"},
     "leash/statistics/support.py": {"categorize", "entropy", "report"},
-    "leash/statistics/seeds.py": {"fetch", "reasoning", "categorize", "perplexity", "entropy", "report"},
-    "leash/database.py": {"reasoning", "mass", "categorize", "perplexity", "entropy", "report"},
-    "leash/prompts.py": {"reasoning", "mass", "perplexity", "entropy", "report"},
-    "leash/instructions.py": {"reasoning", "mass", "perplexity", "entropy"},
-    "leash/scoring/logit_stats.py": {"mass", "perplexity", "entropy", "report"},
+    "leash/statistics/seeds.py": {"fetch", "reasoning", "reach", "categorize", "perplexity", "entropy", "report"},
+    "leash/database.py": {"reasoning", "mass", "reach", "categorize", "perplexity", "entropy", "report"},
+    "leash/prompts.py": {"reasoning", "mass", "reach", "perplexity", "entropy", "report"},
+    "leash/instructions.py": {"reasoning", "mass", "reach", "perplexity", "entropy"},
+    "leash/scoring/logit_stats.py": {"mass", "reach", "perplexity", "entropy", "report"},
     "leash/counting/counts.sql": {"categorize", "report"},
+    "leash/statistics/prefix_tree.py": {"reach", "categorize", "entropy", "report"},
+    "leash/reach/search.py": {"reach"},
     "leash/report/table_captions.py": {"report"},
 }
 # Code that runs, writes or explains the work, and decides no number.

@@ -154,11 +154,15 @@ def _change_judge_prompt(repo: Path, outside: Path) -> None:
 @pytest.mark.parametrize(
     ("edit", "changed", "rerun"),
     [
-        (_change_gold, {"fetch@exam"}, ["fetch", "sample", "verify", "reasoning", "mass", "categorize", "perplexity"]),
+        (
+            _change_gold,
+            {"fetch@exam"},
+            ["fetch", "sample", "verify", "reasoning", "mass", "reach", "categorize", "perplexity"],
+        ),
         (
             _change_grader,
             {"verify@mine-quiz", "verify@tuned-quiz"},
-            ["verify", "reasoning", "mass", "categorize", "perplexity"],
+            ["verify", "reasoning", "mass", "reach", "categorize", "perplexity"],
         ),
         (_change_traces, {"perplexity"}, ["perplexity", "report"]),
         (_change_judge_prompt, VERIFY, ["verify"]),
@@ -198,7 +202,7 @@ def test_overwritten_weights_are_noticed_and_old_samples_refused(repo: Path, out
     for dataset in ("exam", "quiz"):
         shell("leash", "sample", "tuned", dataset, "--resample", cwd=repo)
     again = ran(shell("dvc", "repro", cwd=repo))
-    assert again == ["sample", "verify", "reasoning", "mass", "categorize", "perplexity", "entropy", "report"]
+    assert again == ["sample", "verify", "reasoning", "mass", "reach", "categorize", "perplexity", "entropy", "report"]
     assert stale(repo) == set()
 
 

@@ -35,6 +35,12 @@ USED_FOR_MESSAGES = {
     "fetch": {"leash.database", "leash.instructions", "leash.prompts"},
     "mass": {"leash.statistics.seeds"},  # of the ledger, whose manifest a sentence needs
     "report": {"leash.instructions", "leash.weights"},
+    # It draws rollouts as `sample` draws samples: an edit of an engine must cost no GPU hour.
+    "reach": {
+        *("leash.engines." + name for name in ("kv_cache", "openai_engine", "selection", "stop_strings")),
+        *("leash.engines." + name for name in ("torch_engine", "vllm_engine")),
+        *("leash.sampling.sampler", "leash.sampling.sample_budget", "leash.image_type"),
+    },
 }
 NO_CODE = {"sample", "train"}  # dvc.yaml says why
 

@@ -241,3 +241,44 @@ def test_a_deleted_manifest_is_written_again_for_the_samples_on_disk(tmp_path: P
     (tmp_path / ledger_module.MANIFEST_FILENAME).unlink()
     open_ledger(tmp_path).close()
     assert Ledger(tmp_path).manifest()["fingerprint"] == FINGERPRINT
+
+
+@pytest.mark.parametrize("settled", [True, False])
+def test_samples_that_are_not_retained_are_gone_and_the_others_are_in_the_same_files(
+    tmp_path: Path, settled: bool
+) -> None:
+    wanted = {key for key in all_keys(10) if key[1] % 3 == 0}
+    some, only = open_ledger(tmp_path / "some"), open_ledger(tmp_path / "only")
+    some.add(make_completions(shuffle(all_keys(10), "some")))
+    some.flush()
+    if settled:
+        some.settle()
+    only.add(make_completions(shuffle(wanted, "only")))
+    for ledger in (some, only):
+        ledger.retain(wanted)
+        assert keys_on_disk(ledger) == wanted
+    assert read_files(tmp_path / "some") == read_files(tmp_path / "only")
+    some.retain(set())
+    assert some.empty
+
+
+def test_a_kill_while_samples_are_retained_loses_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = {key for key in all_keys(10) if key[1] % 2}
+    ledger = open_ledger(tmp_path / "killed")
+    ledger.add(make_completions(sorted(all_keys(10))))
+    ledger.settle()
+
+    def die(path: Path, missing_ok: bool = False) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(Path, "unlink", die)
+        ledger.retain(wanted)
+    ledger.close()
+    again = open_ledger(tmp_path / "killed")
+    assert keys_on_disk(again) == all_keys(10)
+    again.retain(wanted)
+    once = open_ledger(tmp_path / "once")
+    once.add(make_completions(sorted(wanted)))
+    once.settle()
+    assert read_files(tmp_path / "killed") == read_files(tmp_path / "once")

@@ -9,6 +9,7 @@ import traceback
 from base64 import b64encode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,11 @@ from leash.engines.openai_engine import (
     ServerUrlError,
     UnsupportedImageError,
 )
-from leash.engines.protocol import Completion, Decoding, Request
+from leash.engines.protocol import Completion, Decoding, PrefixNotSupportedError, PrefixTooLongError, Request
+from leash.engines.selection import build_engine_spec
 from leash.engines.torch_engine import TorchEngine
 from leash.params.groups import OpenAI
-from leash.prompts import Prompt
+from leash.prompts import Prompt, tokenize_prompt
 from leash.statistics import seeds
 from tests.conftest import ROOT, small, write_params
 from tests.served import Fault, Json, Served, drawn_here
@@ -168,6 +170,68 @@ def test_an_image_of_another_format_is_refused(served: Served) -> None:
     with pytest.raises(UnsupportedImageError):
         list(engine_for(served).complete([Request("p", prompt, range(1), ("t",))], PLAIN))
     assert served.bodies == []
+
+
+@pytest.mark.parametrize("returns_ids", [False, True])
+@pytest.mark.parametrize("chat", [False, True])
+def test_a_prefix_is_continued_from_its_token_ids(
+    served: Served, torch_engine: TorchEngine, chat: bool, returns_ids: bool
+) -> None:
+    """The rollouts are the torch engine's, whole, whether the server returns token ids or not. A chat is rendered by
+    the tokenizer's template and goes to the completions endpoint too."""
+    served.returns_ids = returns_ids
+    decoding = Decoding(0.7, 0.9, 40)
+    whole = drawn_here(torch_engine, requests(4, range(1), chat=chat), decoding)
+    ids = [torch_engine.tokenizer(c.text, add_special_tokens=False)["input_ids"] for c in whole]
+    sent = [
+        replace(request, samples=range(5), prefix=tuple(own[: 3 + i]))
+        for i, (request, own) in enumerate(zip(requests(4, range(1), chat=chat), ids, strict=True))
+    ]
+    served.knows(sent)
+    engine = OpenAIEngine(OpenAI(url=served.url, logprobs=True), "base", torch_engine.tokenizer)
+    theirs = {(c.problem_id, c.sample): c for c in engine.complete(sent, decoding)}
+    ours = {(c.problem_id, c.sample): c for c in torch_engine.complete(sent, decoding)}
+    assert theirs.keys() == ours.keys()
+    for key, c in theirs.items():
+        same = ours[key]
+        assert (c.text, c.tokens, c.token_ids) == (same.text, same.tokens, same.token_ids)
+        assert (c.finish, c.tail) == (same.finish, same.tail)
+        assert c.logprob == pytest.approx(same.logprob, abs=1e-6)
+    assert {path for path, _, _ in served.seen} == {"/v1/completions"}
+    for body, request in zip(served.bodies, [r for r in sent for _ in r.samples], strict=True):
+        assert body["prompt"] == [*tokenize_prompt(request.prompt, torch_engine.tokenizer), *request.prefix]
+        assert body["max_tokens"] == 40 - len(request.prefix)
+
+
+def test_a_prefix_needs_a_tokenizer_and_room_and_no_images(served: Served, torch_engine: TorchEngine) -> None:
+    (request,) = requests(1, range(1))
+    with pytest.raises(PrefixNotSupportedError, match="no tokenizer of base"):
+        list(engine_for(served).complete([replace(request, prefix=(5, 6))], PLAIN))
+    engine = OpenAIEngine(OpenAI(url=served.url), "base", torch_engine.tokenizer)
+    seen = Prompt("compute", chat=True, images=(b"an image",))
+    with pytest.raises(PrefixNotSupportedError, match="images"):
+        list(engine.complete([replace(request, prompt=seen, prefix=(5, 6))], PLAIN))
+    with pytest.raises(PrefixTooLongError):
+        list(engine.complete([replace(request, prefix=(5,) * 12)], PLAIN))
+    assert served.bodies == []
+
+
+def test_an_engine_for_prefixes_has_the_models_tokenizer(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    raw = small(sample={"k": 2, "engine": "openai", "openai": {"url": served.url}, "max_tokens": 12})
+    raw["models"]["base"] = {"served": "base", "path": str(ROOT / "models" / "embedded" / "base")}
+    raw["models"]["rlvr"] = {"served": "rlvr"}
+    params = write_params(tmp_path, raw)
+    request = replace(requests(1, range(2))[0], prefix=(5, 6))
+    plain, continuing = (build_engine_spec(params, "base", prefixes=each).make() for each in (False, True))
+    with pytest.raises(PrefixNotSupportedError):
+        list(plain.complete([request], PLAIN))
+    assert [c.token_ids[:2] for c in continuing.complete([request], PLAIN) if c.token_ids] == [[5, 6]] * 2
+    build_engine_spec(params, "rlvr")
+    with pytest.raises(weights.MissingWeightsError):
+        build_engine_spec(params, "rlvr", prefixes=True)
 
 
 def test_many_threads_get_the_same_samples_as_one(served: Served) -> None:

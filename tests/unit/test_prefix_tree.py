@@ -2,8 +2,10 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from leash.statistics.prefix_tree import Cut, Prefix, PrefixTree, draw_prefixes, equal_steps
+from leash.statistics.prefix_tree import Cut, Prefix, PrefixTree, draw_prefixes, equal_steps, plan_round
+from leash.statistics.reachability import estimate_mass, lower_bound
 from leash.statistics.seeds import stream
 
 END = 9
@@ -146,3 +148,60 @@ def test_a_complete_sequence_that_begins_another_is_left_out() -> None:
     cut = tree.best_cut(100, 0.95)
     assert cut is not None
     assert cut.whole == ((1, 2, 3),)
+
+
+def test_a_prefix_without_rollouts_is_taken_for_similar_ones() -> None:
+    """Three ways that the donor takes as often, two of them as unlikely for the target: what follows them is alike. The
+    third begins as nearly everything does, and stays out though no rollout started there either."""
+    alike = [with_chances((first, 1e-6), (2, 0.01), (END, 1.0)) for first in (1, 3)]
+    common = with_chances((5, 0.9), (6, 1e-7), (END, 1.0))
+    tree = PrefixTree([*alike, common])
+    for hit in [True] * 40 + [False] * 10:
+        tree.record((1,), (1, 7, 8, END) if hit else (1, 8, END), hit)
+    cut = tree.best_cut(1000, 0.95)
+    assert cut is not None
+    assert set(cut.prefixes) == {(1,), (3,)}
+    assert cut.whole == (common[0],)
+
+
+# A model of three tokens: a rare one, then a choice. Correct are (1, 1), (1, 2) and (0, 3).
+FIRST = np.array([0.97, 0.03])
+SECOND = np.array([[0.5, 0.2, 0.29, 0.01], [0.3, 0.4, 0.2, 0.1]])
+CORRECT = {(1, 1), (1, 2), (0, 3)}
+TRUTH = 0.03 * 0.6 + 0.97 * 0.01
+
+
+def sample_small(prefix: Prefix, random: np.random.Generator) -> Prefix:
+    first = prefix[0] if prefix else int(random.choice(2, p=FIRST))
+    return (first, prefix[1] if len(prefix) > 1 else int(random.choice(4, p=SECOND[first])))
+
+
+def nlls_small(completion: Prefix) -> np.ndarray:
+    return -np.log([FIRST[completion[0]], SECOND[completion]])
+
+
+def test_the_whole_search_gives_an_unbiased_estimate_and_a_valid_bound() -> None:
+    """200 searches. The donor has shown one way to be correct, (1, 1). The mean estimate is within four standard errors
+    of the truth, and at most 5% of the bounds at 95% are above it (binomial tolerance of 1%)."""
+    random = stream("prefix tree", "whole search")
+    estimates, bounds = [], []
+    for _ in range(200):
+        own = [sample_small((), random) for _ in range(50)]
+        tree = PrefixTree([((1, 1), nlls_small((1, 1)))])
+        for number in (1, 2, 3):
+            planned = plan_round(tree, number, 64, 0.95, random)
+            completions = [sample_small(prefix, random) for prefix in planned.prefixes]
+            for prefix, completion in zip(planned.prefixes, completions, strict=True):
+                if number < 3:
+                    tree.record(prefix, completion, completion in CORRECT)
+                if number < 3 and completion in CORRECT:
+                    tree.add(completion, nlls_small(completion))
+        cut, hits = planned.cut, sum(completion in CORRECT for completion in completions)
+        assert cut is not None
+        outside = sum(completion in CORRECT and not cut.covers(completion) for completion in own)
+        numbers = (cut.whole_mass, cut.open_mass, hits, len(completions))
+        estimates.append(estimate_mass(*numbers, outside, len(own)))
+        bounds.append(lower_bound(*numbers, 0.95))
+    assert np.mean(estimates) == pytest.approx(TRUTH, abs=4 * float(np.std(estimates)) / 200**0.5)
+    assert np.mean(np.array(bounds) > TRUTH) <= stats.binom.ppf(0.99, 200, 0.05) / 200
+    assert np.median(bounds) > 0.03 * 0.6 / 2

@@ -1,0 +1,200 @@
+"""Rollouts from prefixes: drawn with the target's own engine, and kept in a ledger per place.
+
+    data/rollouts/drawn/{pair}/{target}/{dataset}/    a ledger of completions (leash/sample_ledger.py)
+
+The ledger's `problem_id` is the problem with a hash of the prompt and the prefix, its `sample` the number of the
+rollout within the problem's budget. So a rollout on disk counts only where exactly this one is planned again: after a
+kill nothing is drawn twice, and a plan that changes (other completions, another search) gets its own rollouts, whatever
+changed it. Weights and decoding are in the ledger's fingerprint. If they change, all its rollouts are dropped.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import click
+import numpy as np
+
+from leash import atomic_io, tables
+from leash.engines.protocol import Completion, Decoding, Request
+from leash.engines.selection import EngineSpec
+from leash.params.groups import Params
+from leash.problems import Problem
+from leash.progress import Progress, format_rate
+from leash.prompts import build_prompt, tokenize_prompts
+from leash.reach.tasks import Place, Task
+from leash.sample_ledger import Ledger, SamplesMismatchError
+from leash.sampling import sampler
+from leash.scheduler.run import run_units
+from leash.statistics.prefix_tree import Prefix
+from leash.weights import find_weights, load_tokenizer
+
+
+@dataclass(frozen=True)
+class PlannedRollouts:
+    """Rollouts of a task from one prefix, by their numbers."""
+
+    task: Task
+    prefix: Prefix
+    numbers: range
+
+
+@dataclass(frozen=True)
+class DrawUnit:
+    """What an engine gets at a time: requests of one place."""
+
+    place: Place
+    decoding: Decoding
+    requests: Sequence[Request]
+
+
+def plan_rollouts(task: Task, prefixes: Sequence[Prefix], begin: int) -> list[PlannedRollouts]:
+    """The rollouts from these prefixes, numbered from `begin` on. Equal prefixes get adjacent numbers."""
+    planned = []
+    for prefix, same in groupby(sorted(prefixes)):
+        count = len(list(same))
+        planned.append(PlannedRollouts(task, prefix, range(begin, begin + count)))
+        begin += count
+    return planned
+
+
+class RolloutStore:
+    """The rollouts of one place."""
+
+    def __init__(self, params: Params, place: Place, problems: Mapping[str, Problem]) -> None:
+        self.place, self._params = place, params
+        self.ledger = Ledger(tables.rollouts_folder(place.pair, place.target, place.dataset))
+        self.decoding = sampler.decoding_from_params(params, place.target, place.dataset)
+        self._prompts = {
+            problem: build_prompt(params, place.target, place.dataset, row["question"])
+            for problem, row in problems.items()
+        }
+        tokens = tokenize_prompts(self._prompts.values(), load_tokenizer(find_weights(params, place.target)))
+        self._prompt_tokens = {prompt: len(ids) for prompt, ids in tokens.items()}
+
+    def open(self, engine: str) -> None:
+        """Lock the ledger. Rollouts of other weights or another decoding are dropped."""
+        fingerprint = sampler.fingerprint(self._params, self.place.target, self.place.dataset)
+        fingerprint["seed"] = str(self._params.reach.seed)
+        try:
+            self.ledger.open(fingerprint, {}, again="leash reach", engine=engine)
+        except SamplesMismatchError as error:
+            click.echo(
+                f"Note: the rollouts of {self.place.target} on {self.place.dataset} were drawn with another "
+                f"{', '.join(error.fields)}, and are drawn again.",
+                err=True,
+            )
+            self.ledger.clear()
+            self.ledger.open(fingerprint, {}, again="leash reach", engine=engine)
+
+    def key(self, planned: PlannedRollouts) -> str:
+        """What the ledger and the random streams call a problem's rollouts from a prefix."""
+        prompt = self._prompts[planned.task.problem_id]
+        content = [prompt.user, prompt.system, prompt.chat, planned.prefix]
+        return f"{planned.task.problem_id} {atomic_io.hash_strings(json.dumps(content))}"
+
+    def requests_for_missing(self, planned: Iterable[PlannedRollouts]) -> list[Request]:
+        """Requests for what is not on disk. Those of equal length are adjacent, so that they can share a batch."""
+        on_disk = self.ledger.have()
+        place = self.place
+        name = (self._params.reach.seed, "reach", place.pair, place.target, place.dataset)
+        requests: list[Request] = []
+        for each in planned:
+            key, prompt = self.key(each), self._prompts[each.task.problem_id]
+            missing = np.setdiff1d(np.array(each.numbers, np.int32), on_disk.get(key, ()))
+            for run in np.split(missing, np.flatnonzero(np.diff(missing) > 1) + 1):
+                if len(run):
+                    numbers = range(int(run[0]), int(run[-1]) + 1)
+                    requests.append(Request(key, prompt, numbers, name, each.prefix))
+        return sorted(requests, key=self._total_tokens)
+
+    def _total_tokens(self, request: Request) -> int:
+        return self._prompt_tokens[request.prompt] + len(request.prefix)
+
+    def read(self, planned: Iterable[PlannedRollouts]) -> Iterator[tuple[PlannedRollouts, dict[str, Any]]]:
+        """The planned rollouts on disk, each once, in the order of the files."""
+        self.ledger.flush()
+        by_key = {self.key(each): each for each in planned}
+        seen: set[tuple[str, int]] = set()
+        for row in self.ledger.texts():
+            each, at = by_key.get(row["problem_id"]), (row["problem_id"], row["sample"])
+            if each and row["sample"] in each.numbers and at not in seen:
+                seen.add(at)
+                yield each, row
+
+    def settle(self, planned: Iterable[PlannedRollouts]) -> None:
+        """Sort the rollouts into shards, and delete all that are not planned."""
+        self.ledger.retain({(self.key(each), number) for each in planned for number in each.numbers})
+
+
+def draw_rollouts(
+    spec: EngineSpec, stores: Sequence[RolloutStore], planned: Sequence[PlannedRollouts], what: str
+) -> int:
+    """Draw the planned rollouts of a target model that are not on disk, and keep them; return their number."""
+    store_of = {store.place: store for store in stores}
+    missing = {
+        store.place: store.requests_for_missing(each for each in planned if each.task.place == store.place)
+        for store in stores
+    }
+    total = sum(len(request.samples) for requests in missing.values() for request in requests)
+    rows = max(1, min(spec.rows, math.ceil(total / spec.plan.slots)))
+    units = (
+        DrawUnit(place, store_of[place].decoding, unit)
+        for place, requests in missing.items()
+        for unit in split_requests(requests, rows)
+    )
+    act: Callable[..., Any] = submit_unit if spec.plan.stepping else draw_unit
+    stats = sampler.DrawStats()
+    with Progress(total, what, "rollouts") as progress:
+        make = spec.make
+        if total and spec.name == "vllm":
+            progress.starting(f"{spec.name} for {stores[0].place.target}")
+            make = make if spec.plan.ray else progress.timed(make)
+        try:
+            with closing(run_units(units, make, act, spec.plan)) as results:
+                for unit, completions in results:
+                    if len(completions) != sum(len(request.samples) for request in unit.requests):
+                        fault = f"The engine {spec.name} returned fewer rollouts than requested"
+                        raise sampler.SamplingError(f"{fault}. Run the command again.")
+                    store_of[unit.place].ledger.add(completions)
+                    stats.add(completions, 0)
+                    progress.add(len(completions), tokens=format_rate(stats.speed or 0.0))
+        finally:
+            for store in stores:  # however the run ends, finished rollouts are kept
+                store.ledger.flush()
+    return total
+
+
+def split_requests(requests: Iterable[Request], rows: int) -> Iterator[list[Request]]:
+    """Units of at most this many rollouts, in order."""
+    unit: list[Request] = []
+    room = rows
+    for request in requests:
+        numbers = request.samples
+        while numbers:
+            now, numbers = numbers[:room], numbers[room:]
+            unit.append(Request(request.problem_id, request.prompt, now, request.name, request.prefix))
+            room -= len(now)
+            if not room:
+                yield unit
+                unit, room = [], rows
+    if unit:
+        yield unit
+
+
+# Module-level functions, since worker processes unpickle them.
+
+
+def submit_unit(engine: Any, unit: DrawUnit) -> int:
+    ticket: int = engine.start(unit.requests, unit.decoding)
+    return ticket
+
+
+def draw_unit(engine: Any, unit: DrawUnit) -> list[Completion]:
+    return list(engine.complete(unit.requests, unit.decoding))

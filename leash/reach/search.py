@@ -1,0 +1,110 @@
+"""The search for a good cut, and the rollouts that count: one problem, in three rounds.
+
+    first     a quarter of the budget, at several depths of the donor's completions
+    second    a quarter, from the best cut so far
+    final     half, from the cut that both rounds chose; only these decide the certificate
+
+After each of the first two rounds the correct rollouts become known completions, too: they show ways to a correct
+answer that the donor never took. The caller draws the rollouts of a round for all problems together, and scores them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from leash.params.groups import Reach
+from leash.reach.known import Completion
+from leash.reach.known_scores import TokenScores
+from leash.reach.rollouts import PlannedRollouts, plan_rollouts
+from leash.reach.tasks import Task
+from leash.statistics import seeds
+from leash.statistics.array_types import FloatArray
+from leash.statistics.prefix_tree import Cut, Prefix, PrefixTree, plan_round
+
+ROUNDS = ("first", "second", "final")  # numbered from 1
+# Where a good prefix makes most rollouts correct, these many show enough of the ways; scoring more would cost time.
+MAX_NEW_COMPLETIONS = 256
+
+
+@dataclass(frozen=True)
+class KnownCompletion:
+    """A correct completion that one of the models wrote, with the nll of each token under the target and under the
+    donor as they are sampled (infinite: impossible)."""
+
+    completion: Completion
+    nlls: FloatArray
+    donor_nlls: FloatArray
+    untempered: float
+
+    @property
+    def logp(self) -> float:
+        return -float(self.nlls.sum())
+
+    @property
+    def donor_logp(self) -> float:
+        return -float(self.donor_nlls.sum())
+
+
+def decoding_nlls(completion: Completion, scores: TokenScores, max_tokens: int) -> FloatArray:
+    """The nll of each token. After an empty prompt the first token has none: such completions prove nothing."""
+    if len(scores.nlls) != len(completion.tokens):
+        return np.full(len(completion.tokens), np.inf)
+    return completion.decoding_nlls(scores.nlls, max_tokens)
+
+
+@dataclass
+class Search:
+    """A task's known completions, rollouts and cut."""
+
+    task: Task
+    known: Sequence[KnownCompletion]
+    settings: Reach
+    tree: PrefixTree = field(init=False)
+    cut: Cut | None = None
+    planned: dict[int, list[PlannedRollouts]] = field(default_factory=dict)
+    pilot: int = 0
+    rollouts: int = 0
+    hits: int = 0
+    tokens: int = 0
+
+    def __post_init__(self) -> None:
+        depths = None if self.settings.depths == "auto" else self.settings.depths
+        donor = [(each.completion.tokens, each.nlls) for each in self.of_donor]
+        self.tree = PrefixTree(donor, depths)
+
+    @property
+    def of_donor(self) -> list[KnownCompletion]:
+        return [each for each in self.known if each.completion.times[self.task.place.donor]]
+
+    def plan(self, number: int) -> list[PlannedRollouts]:
+        """Choose the prefixes of a round's rollouts."""
+        place, budget = self.task.place, self.settings.rollouts
+        prefixes: list[Prefix] = []
+        if self.tree.trace:
+            stream = ("reach", place.pair, place.target, place.dataset, self.task.problem_id, ROUNDS[number - 1])
+            random = seeds.stream(self.settings.seed, *stream)
+            planned = plan_round(self.tree, number, budget, self.settings.confidence, random)
+            prefixes, self.cut = planned.prefixes, planned.cut
+        begin = (number - 1) * (budget // 4)
+        self.planned[number] = plan_rollouts(self.task, prefixes, begin)
+        return self.planned[number]
+
+    def record(self, number: int, prefix: Prefix, tokens: Prefix, hit: bool) -> None:
+        """Note a rollout: all its tokens, of which the prefix was given. The order of rollouts does not matter."""
+        # Beyond the deepest prefix the tree needs no tokens, and there may be thousands of long rollouts.
+        self.tree.record(prefix, tokens[: self.tree.depths[-1]], hit)
+        self.tokens += len(tokens) - len(prefix)
+        if number == len(ROUNDS):
+            self.rollouts += 1
+            self.hits += hit
+        else:
+            self.pilot += 1
+
+    def choose_new(self, hits: Mapping[int, Completion]) -> list[Completion]:
+        """Which correct rollouts of the pilot, by their numbers, become known completions."""
+        seen = {each.completion.tokens for each in self.of_donor}
+        distinct = {hits[number].tokens: hits[number] for number in sorted(hits, reverse=True)}
+        return [each for each in reversed(distinct.values()) if each.tokens not in seen][:MAX_NEW_COMPLETIONS]

@@ -1,0 +1,358 @@
+"""The stage `reach` with the embedded models: it examines the problems with few hits, proves what it says, and draws
+nothing twice."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import chdir
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from leash import database, tables
+from leash.grading.graders import registry
+from leash.params.groups import Params, Reach
+from leash.reach import examine, tasks
+from leash.reach.known import Completion, build_completions, count_distinct
+from leash.reach.rows import build_row, find_cut_token
+from leash.reach.search import KnownCompletion, Search
+from leash.sample_ledger import Ledger
+from leash.weights import find_weights, load_tokenizer
+from stages.fetch import stage as fetch
+from stages.reach import stage as reach
+from stages.sample import stage as sample
+from stages.verify import stage as verify
+from tests.conftest import ROOT, small, write_params
+
+SETTINGS = {"rollouts": 64}
+
+
+def parameters(**changes: dict[str, Any]) -> Params:
+    drawing = {"k": 32, "batch": 256} | changes.pop("sample", {})
+    raw = small(sample=drawing, reach=SETTINGS | changes.pop("reach", {}), **changes)
+    raw["run"]["datasets"] = ["make"]
+    raw["datasets"]["make"] |= {"levels": [3, 4, 5], "per_level": 2}
+    return write_params(Path(), raw)
+
+
+def draw(params: Params) -> Params:
+    fetch.run(params, "make")
+    for model in params.run.models:
+        sample.run(params, model, "make")
+        verify.run(params, model, "make")
+    return params
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Samples and verdicts of the embedded pair on six problems."""
+    folder = tmp_path_factory.mktemp("drawn")
+    (folder / "models").symlink_to(ROOT / "models")
+    with chdir(folder):
+        draw(parameters())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def examined(drawn: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same after the stage has run."""
+    folder = shutil.copytree(drawn, tmp_path_factory.mktemp("examined") / "run", symlinks=True)
+    with chdir(folder):
+        assert reach.run(parameters()) == (sum(row["pilot"] + row["rollouts"] for row in rows()), [])
+    return folder
+
+
+@pytest.fixture
+def run(drawn: Path, tmp_path: Path) -> Iterator[Path]:
+    """A copy of the samples, as the working directory."""
+    with chdir(shutil.copytree(drawn, tmp_path / "run", symlinks=True)):
+        yield tmp_path / "run"
+
+
+@pytest.fixture
+def again(examined: Path, tmp_path: Path) -> Iterator[Path]:
+    """A copy of the finished run, as the working directory."""
+    with chdir(shutil.copytree(examined, tmp_path / "again", symlinks=True)):
+        yield tmp_path / "again"
+
+
+def rows(pair: str = "rlvr") -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = tables.read(tables.reach_path(pair), tables.REACH_SCHEMA, "leash reach").to_pylist()
+    return found
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """What the stage made, apart from the note of its settings."""
+    made = (file for name in ("reach", "rollouts") for file in (folder / "data" / name).rglob("*") if file.is_file())
+    return {str(file.relative_to(folder)): file.read_bytes() for file in made if file.name != "settings.json"}
+
+
+def test_the_problems_with_few_hits_are_examined_in_both_directions(examined: Path) -> None:
+    with chdir(examined):
+        counted = database.open_database(parameters(), only=["verdicts"]).sql(
+            "select problem_id, count(*) filter (where correct and model = 'base') as base, "
+            "count(*) filter (where correct and model = 'rlvr') as rlvr from verdicts group by all"
+        )
+        expected = {
+            (problem, target, own, other)
+            for problem, base, rlvr in counted.fetchall()
+            for target, own, other in (("base", base, rlvr), ("rlvr", rlvr, base))
+            if own <= 3 and other
+        }
+        found = {(row["problem_id"], row["target"], row["c_target"], row["c_donor"]) for row in rows()}
+    assert {target for _, target, _, _ in expected} == {"base", "rlvr"}
+    assert found == expected
+    assert {(row["n_target"], row["n_donor"]) for row in _rows_of(examined)} == {(32, 32)}
+
+
+def _rows_of(folder: Path) -> list[dict[str, Any]]:
+    with chdir(folder):
+        return rows()
+
+
+def test_bounds_are_in_order_and_the_trace_is_a_completion_of_the_donor(examined: Path) -> None:
+    certified = [row for row in _rows_of(examined) if row["status"] == "certified"]
+    assert certified
+    for row in certified:
+        assert 0 < row["whole_mass"] + row["open_mass"] <= 1
+        assert row["whole_mass"] <= row["certificate"] <= row["whole_mass"] + row["open_mass"]
+        assert row["certificate"] <= row["upper"]
+        assert row["estimate"] >= row["c_target"] / row["n_target"] - row["open_mass"] - row["whole_mass"]
+        assert row["hits"] <= row["rollouts"] <= 32 == row["pilot"] * 2 or row["pilot"] <= 32
+        assert row["trace_tokens"][-1] == "</s>"
+        assert len(row["trace_nlls"]) == len(row["trace_donor_nlls"]) == len(row["trace_tokens"])
+        assert math.exp(-sum(row["trace_nlls"])) <= row["untempered"] + 1e-9
+        assert all(hits <= trials for trials, hits in zip(row["profile_trials"], row["profile_hits"], strict=True))
+        assert 0 <= row["cut_token"] < len(row["trace_tokens"])
+        assert row["amplification_low"] < row["amplification"] < row["amplification_high"]
+    assert any(row["hits"] and row["depth"] > 0 for row in certified)
+
+
+def test_certificates_count_rollouts_of_the_target_alone(examined: Path) -> None:
+    """The ledger has exactly the rollouts of the table, each from a prefix, within the limit of tokens."""
+    with chdir(examined):
+        for target, name in (("base", "base"), ("rlvr", "rlvr")):
+            stored = list(Ledger(tables.rollouts_folder("rlvr", name, "make")).texts())
+            counted = [row for row in rows() if row["target"] == target]
+            assert len(stored) == sum(row["pilot"] + row["rollouts"] for row in counted) > 0
+            assert all(len(row["token_ids"]) == row["tokens"] <= 72 for row in stored)
+            drawn_tokens = sum(row["tokens"] for row in counted)
+            assert 0 < drawn_tokens < sum(row["tokens"] for row in stored)
+
+
+def test_the_same_run_gives_the_same_files(run: Path, examined: Path) -> None:
+    reach.run(parameters(run={"processes": 2}))
+    assert files(run) == files(examined)
+
+
+def test_a_second_run_draws_nothing(again: Path, examined: Path) -> None:
+    assert reach.run(parameters()) == (0, [])
+    assert files(again) == files(examined)
+
+
+def test_a_run_that_lost_half_of_its_rollouts_draws_only_these_again(again: Path, examined: Path) -> None:
+    ledger = Ledger(tables.rollouts_folder("rlvr", "base", "make"))
+    keys = sorted((row["problem_id"], row["sample"]) for row in ledger.texts())
+    ledger.retain(set(keys[::2]))
+    tables.reach_path("rlvr").unlink()
+    shutil.rmtree("data/rollouts/scores/base")
+    assert reach.run(parameters())[0] == len(keys) // 2
+    assert files(again) == files(examined)
+
+
+def test_a_kill_in_any_round_leaves_what_was_drawn(run: Path, examined: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stage dies after each round of each model; the next run goes on from there."""
+    grade = examine.grade_round
+    died = 0
+
+    def die_after(number: int, *rest: Any) -> Any:
+        nonlocal died
+        if number == died % 3 + 1:
+            died += 1
+            raise KeyboardInterrupt
+        return grade(number, *rest)
+
+    monkeypatch.setattr(examine, "grade_round", die_after)
+    before = 0
+    for _ in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            reach.run(parameters())
+        stored = sum(1 for _ in _stored())
+        assert stored > before
+        before = stored
+    monkeypatch.undo()
+    total = sum(row["pilot"] + row["rollouts"] for row in _rows_of(examined))
+    assert reach.run(parameters())[0] == total - before
+    assert files(run) == files(examined)
+
+
+def _stored() -> Iterator[dict[str, Any]]:
+    for model in ("base", "rlvr"):
+        yield from Ledger(tables.rollouts_folder("rlvr", model, "make")).texts()
+
+
+def test_another_budget_has_rollouts_of_its_own_and_back_again(again: Path, examined: Path) -> None:
+    before = {(row["problem_id"], row["target"]): row for row in rows()}
+    reach.run(parameters(reach={"rollouts": 128}))
+    after = {(row["problem_id"], row["target"]): row for row in rows()}
+    assert before.keys() == after.keys()
+    assert max(row["pilot"] for row in after.values()) == 64
+    assert max(row["rollouts"] for row in after.values()) in (0, 64)
+    reach.run(parameters())
+    assert files(again) == files(examined)
+
+
+def test_another_seed_drops_the_rollouts_with_a_note(again: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept = {(row["problem_id"], row["sample"], row["text"]) for row in _stored()}
+    assert reach.run(parameters(reach={"seed": 1}))[0] > 0
+    assert "drawn with another seed" in capsys.readouterr().err
+    assert {(row["problem_id"], row["sample"], row["text"]) for row in _stored()} != kept
+
+
+def test_a_completion_that_no_longer_counts_changes_only_its_own_problem(again: Path) -> None:
+    """A donor's verdict changes, as after a new grader: the rollouts of all other problems stay."""
+    first, other = (next(row for row in rows() if row["target"] == target) for target in ("base", "rlvr"))
+    folder = tables.verdicts_folder("rlvr", "make")
+    for file in tables.shards(folder):
+        content = tables.read(file, tables.VERDICTS_SCHEMA, "").to_pylist()
+        for row in content:
+            row["correct"] = row["correct"] and (row["problem_id"] != first["problem_id"] or row["sample"] % 2 == 0)
+        file.unlink()
+        table = tables.table_from_rows(content, tables.VERDICTS_SCHEMA)
+        tables.write(folder / "changed.parquet", table, tables.VERDICTS_SCHEMA)
+    drawn = reach.run(parameters())[0]
+    assert drawn <= 64 * 2
+    kept = next(row for row in rows() if row["problem_id"] == other["problem_id"] and row["target"] == "rlvr")
+    assert other == kept or other["problem_id"] == first["problem_id"]
+
+
+def test_off_by_default_writes_empty_tables(run: Path) -> None:
+    raw = small(sample={"k": 32, "batch": 256})
+    del raw["reach"]
+    params = write_params(Path(), raw)
+    assert params.reach.rollouts == 0
+    assert reach.run(params) == (0, [])
+    assert rows() == []
+    assert not Path("data/rollouts/drawn").exists()
+
+
+def test_pairs_that_cannot_be_examined_are_left_out_with_a_sentence(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def left_out(params: Params, *words: str) -> None:
+        drawn, sentences = reach.run(params)
+        assert (drawn, rows(), len(sentences)) == (0, [], 1)
+        assert all(word in sentences[0] for word in words)
+
+    models = small()["models"]
+    left_out(parameters(models={"rlvr": models["rlvr"] | {"stop": ["Q:"]}}), "rlvr on make", "stop strings")
+    left_out(parameters(models={"rlvr": {"engine": "openai", "served": "mine"}}), "rlvr has no weights here")
+    with monkeypatch.context() as patched:
+        patched.setattr(tasks, "tokenizer_key", lambda weights: weights.name)
+        left_out(parameters(), "different tokenizers")
+    with monkeypatch.context() as patched:
+        patched.setattr(registry, "is_paid", lambda grader: True)
+        left_out(parameters(), "costs money", "sample.paid_graders")
+        assert tasks.find_places(parameters(sample={"paid_graders": True}))[1] == []
+
+
+def test_an_imported_model_is_a_donor_but_no_target(run: Path) -> None:
+    models = small()["models"]
+    places, sentences = tasks.find_places(parameters(models={"base": models["base"] | {"engine": "import"}}))
+    assert [(place.role, place.target, place.donor) for place in places] == [("rlvr", "rlvr", "base")]
+    assert len(sentences) == 1
+    assert "base has imported completions" in sentences[0]
+
+
+def test_under_a_nucleus_what_lies_outside_has_probability_0(tmp_path: Path) -> None:
+    (tmp_path / "models").symlink_to(ROOT / "models")
+    with chdir(tmp_path):
+        params = draw(parameters(sample={"temperature": 0.7, "top_p": 0.9}, reach={"hits": 8}))
+        assert reach.run(params)[1] == []
+        outside = [row for row in rows() if row["outside"]]
+        assert outside
+        for row in outside:
+            if row["status"] == "unreachable":
+                assert (row["pilot"], row["rollouts"], row["certificate"]) == (0, 0, None)
+                assert row["untempered"] > 0
+            else:
+                assert row["outside"] < row["completions"]
+        for row in rows():
+            if row["trace_nlls"]:
+                assert np.isfinite(row["trace_nlls"]).all()
+
+
+def test_a_problem_whose_known_completions_are_all_impossible_is_unreachable(project: Params) -> None:
+    tokenizer = load_tokenizer(find_weights(project, "base"))
+    place = tasks.Place("rlvr", "make", "rlvr", "rlvr", "base", 100)
+
+    def row(c_target: int) -> dict[str, Any]:
+        completion = Completion((5, 6), "a", True, times=Counter(base=3))
+        known = KnownCompletion(completion, np.array([0.1, np.inf]), np.array([0.1, 0.1]), 9.0)
+        search = Search(tasks.Task(place, "p", 100, c_target, 100, 3, False), [known], Reach(rollouts=64))
+        assert [search.plan(number) for number in (1, 2, 3)] == [[], [], []]
+        return build_row(search, tokenizer)
+
+    found = row(0)
+    assert (found["status"], found["completions"], found["outside"], found["pooled"]) == ("unreachable", 1, 1, 0.0)
+    assert found["untempered"] == pytest.approx(math.exp(-9))
+    assert found["upper"] == pytest.approx(1 - 0.05 ** (1 / 100))
+    assert row(1)["status"] == "no_hit"  # by a completion of its own it is reached
+    tables.table_from_rows([found], tables.REACH_SCHEMA).validate(full=True)
+
+
+def test_a_problem_that_stopped_at_its_last_hit_is_no_target(run: Path) -> None:
+    params = parameters(sample={"stop_after": 2})
+    connection = database.open_database(params, only=["verdicts"])
+    places, _ = tasks.find_places(params)
+    found, _ = reach.find_tasks(params, places)
+    assert found
+    assert all(task.c_target < 2 for task in found)
+    stopped = {
+        (problem, model)
+        for problem, model, hits in connection.sql(
+            "select problem_id, model, count(*) filter (where correct) from verdicts group by all"
+        ).fetchall()
+        if hits == 2
+    }
+    for task in found:
+        assert (task.problem_id, task.place.target) not in stopped
+        assert task.donor_stopped == ((task.problem_id, task.place.donor) in stopped)
+
+
+def test_equal_tokens_are_one_completion(project: Params) -> None:
+    tokenizer = load_tokenizer(find_weights(project, "base"))
+    text = r"\boxed{3*2+9}"
+    split = tokenizer(text, add_special_tokens=False)["input_ids"]
+    rows = [
+        {"text": text, "ended": True, "cut": False, "token_ids": None},
+        {"text": text, "ended": True, "cut": False, "token_ids": [*split, tokenizer.eos_token_id]},
+        {"text": text, "ended": False, "cut": False, "token_ids": None},
+    ]
+    built = build_completions(rows, tokenizer)
+    assert [each.token_ids for each in built] == [None, None, None]
+    distinct = count_distinct(zip(built, ("base", "rlvr", "base"), (2, 1, 4), strict=True))
+    assert [dict(each.times) for each in distinct] == [{"base": 2, "rlvr": 1}, {"base": 4}]
+
+
+def test_what_the_target_would_not_have_ended_there_is_impossible() -> None:
+    nlls, inf = np.array([0.5, 0.5, 0.5]), np.inf
+
+    def limited(max_tokens: int, *, ended: bool = False, cut: bool = False) -> list[float]:
+        return list(Completion((5, 6, 7), "a", ended, cut=cut).decoding_nlls(nlls, max_tokens).tolist())
+
+    assert limited(8, ended=True) == limited(8, cut=True) == limited(3) == [0.5, 0.5, 0.5]
+    assert limited(8) == [0.5, 0.5, inf]
+    assert limited(2, ended=True) == [0.5, inf, inf]
+
+
+def test_the_leash_is_cut_at_the_least_likely_token_of_the_steepest_rise() -> None:
+    nlls = [0.1, 4.0, 0.2, 5.0, 0.1, 0.1]
+    profile = [(1, 100, 0), (3, 100, 1), (4, 100, 98)]
+    assert find_cut_token(nlls, profile, 1e-5) == 1
+    assert find_cut_token(nlls, profile, 4e-3) == 3
+    assert find_cut_token(nlls, [(2, 3, 3)], 1e-3) == 1
+    assert find_cut_token(nlls, [], 1e-3) is None
