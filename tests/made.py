@@ -41,7 +41,7 @@ def parameters(folder: Path, k: int, less: int | None = None, **changes: dict[st
     raw["sample"] |= {"k": k}
     raw["report"] |= {"title": "A made-up run"}
     for group, values in changes.items():
-        raw[group] = raw[group] | values
+        raw[group] = raw.get(group, {}) | values
     return write_params(folder, raw)
 
 

@@ -80,7 +80,7 @@ def metrics_by_pair(params: Params, results: Results) -> dict[str, Any]:
             "verdict": results.verdicts[pair],
             "reading": params.verify.reading,
             **control_metrics(results.analyses[pair]),
-            "reach": analysis["reach"] if analysis else None,
+            "reach": analysis.get("reach") if analysis else None,
             "format": format_sentences(analysis, *params.models_of(pair), params.verify.reading) if analysis else [],
             "reasoning": reasoning_sentences(analysis, *params.models_of(pair)) if analysis else [],
         }

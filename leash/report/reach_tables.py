@@ -111,8 +111,8 @@ def expected_table(analyses: AnalysesByPair) -> pa.Table:
 
 def _examined_groups(analyses: AnalysesByPair) -> list[tuple[str, str, Mapping[str, Any]]]:
     return [
-        (pair, group, analysis["reach"])
+        (pair, group, reach)
         for pair, groups in analyses.items()
         for group, analysis in groups.items()
-        if analysis["reach"]
+        if (reach := analysis.get("reach"))
     ]

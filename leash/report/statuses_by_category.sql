@@ -1,5 +1,5 @@
 -- statuses_by_category: how the completions of both models of a pair ended, per category of its problems. If the RLVR
--- model is cut off on problems it lost (S), a larger max_tokens may give them back.
+-- model is cut off on problems that only the base solved (S), a larger max_tokens may give them back.
 select
     support.pair,
     support.category,

@@ -10,7 +10,7 @@ FLOOR_NOTE = (
     "value at as many samples is beside it."
 )
 P_VALUE_NOTE = (
-    "p is for as many gained as lost, corrected for the comparisons of the same kind: all pairs, or all pairs on all "
+    "p is for as many E as S, corrected for the comparisons of the same kind: all pairs, or all pairs on all "
     "domains or data sets."
 )
 PAPER_NOTE = "If the models and the problems are the paper's, its row is below ours."

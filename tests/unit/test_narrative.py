@@ -69,26 +69,26 @@ CASES: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
         [
             r"^tuned reaches more problems than base: of 52, 12 are newly reached and none is no longer seen \(k = ",
             r"net \+28\.6% of those either reaches \(95%: \+\d",
-            r"^The gains \(p < 0\.001\) are more than noise: with 32 samples, E is 12\.0 and S is 0\.0, where base ",
+            r"^The new problems \(p < 0\.001\) are more than noise: with 32 samples, E is 12\.0 and S is 0\.0, where ",
         ],
-        ["losses", "can't tell"],
+        ["problems no longer seen", "can't tell"],
     ),
     "a loss": (
         {"rows": [P] * 30 + [S] * 12 + [NEITHER] * 10},
         [
             r"^tuned reaches fewer problems than base: of 52, none is newly reached and 12 are no longer seen",
             r"net −28\.6% of those either reaches \(95%: −\d",
-            r"^The losses \(p < 0\.001\) are more than noise: ",
+            r"^The problems no longer seen \(p < 0\.001\) are more than noise: ",
             r"^On the first try tuned is right more often \(pass@1 0\.213 → 0\.270\)\.$",
         ],
-        ["gains ", "can't tell", "reaches more"],
+        ["new problems", "can't tell", "reaches more"],
     ),
     "real gains and losses that balance": (
         {"rows": [P] * 30 + [E] * 15 + [S] * 14},
         [
             rf"^{CANT_TELL}: of 59, 15 are newly reached and 14 are no longer seen",
             r"net \+1\.7% .*: −\d.* to \+\d.*; a net change of 23\.7% of the problems would have shown\.$",
-            r"^The gains \(p < 0\.001\) and losses \(p < 0\.001\) are more than noise: ",
+            r"^The new problems \(p < 0\.001\) and problems no longer seen \(p < 0\.001\) are more than noise: ",
         ],
         ["reaches fewer"],
     ),
@@ -97,7 +97,8 @@ CASES: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
         [
             rf"^{CANT_TELL}: of 36, 3 are newly reached and 3 are no longer seen",
             r"net 0% ",
-            r"^Luck alone may explain the gains \(p = 0\.66\) and losses \(p = 0\.66\): with 32 samples, E is 1",
+            r"^Luck alone may explain the new problems \(p = 0\.66\) and problems no longer seen \(p = 0\.66\): "
+            r"with 32 samples, E is 1",
             r"and S is 1\.5, where base against itself gives 1\.5 for each\.$",
         ],
         ["more than noise"],
@@ -106,9 +107,10 @@ CASES: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
         {"rows": [P] * 30 + [S] * 12 + [LUCKY_E, (64, 1, 64, 1), (64, 1, 64, 1)]},
         [
             r"^tuned reaches fewer problems than base: of 45, 1 is newly reached and 12 are no longer seen",
-            r"^The losses \(p < 0\.001\) are more than noise; luck alone may explain the gains \(p = 0\.72\): ",
+            r"^The problems no longer seen \(p < 0\.001\) are more than noise; luck alone may explain the "
+            r"new problems \(p = 0\.72\): ",
         ],
-        ["gains are more"],
+        ["new problems are more"],
     ),
     "no difference": (
         {"rows": [P] * 30 + [NEITHER] * 3},
@@ -215,7 +217,7 @@ CASES: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
         {"rows": [(3, 1, 2, 1)] * 30 + [(9, 1, 64, 0)] * 12, "stop": 1},
         [
             r"^tuned reaches fewer problems than base: of 42, none is newly reached and 12 are no longer seen",
-            r"^The data can't tell how many losses luck alone would give: sampling stopped early\.$",
+            r"^The data can't tell how many problems no longer seen luck alone would give: sampling stopped early\.$",
         ],
         ["more than noise"],
     ),
@@ -223,7 +225,7 @@ CASES: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
         {"rows": [(9, 3, 8, 3)] * 30 + [(9, 3, 64, 0)] * 12, "stop": 3, "epsilon": 0.04},
         [
             r"^tuned reaches fewer problems than base: of 42, none is newly reached and 12 are no longer seen",
-            r"^The data can't tell how many losses luck alone would give: sampling stopped early\.$",
+            r"^The data can't tell how many problems no longer seen luck alone would give: sampling stopped early\.$",
         ],
         ["more than noise"],
     ),

@@ -166,14 +166,11 @@ def _unreachable_sentence(row: Row, target: str, settings: str) -> str:
     known, each = "the only known correct completion", "it"
     if row["completions"] > 1:
         known, each = f"any of the {row['completions']:,} known correct completions", "each of them"
-    sentence = (
-        f"At these settings ({settings}), {target} can't write {known}: {each} has a token that is never sampled."
-    )
-    if row["untempered"]:
-        return (
-            f"{sentence} At temperature 1 and top_p 1 its known ways have a mass of {format_mass(row['untempered'])}."
-        )
-    return sentence
+    sentence = f"At these settings ({settings}), {target} can't write {known}: {each} has a token that is never drawn."
+    if not row["untempered"]:
+        return sentence
+    whose = "its" if row["completions"] == 1 else "their"
+    return f"{sentence} At temperature 1 and top_p 1 {whose} mass is {format_mass(row['untempered'])}."
 
 
 def _amplification_sentence(row: Row, donor: str, percent: str) -> str:

@@ -25,6 +25,8 @@ TEST_NAMES = {
     "paired t": "the paired t test over problems",
     "sign flip": "the exact sign-flip test over clusters",
 }
+# No hit in k samples proves no loss.
+CHANGE_PHRASES = {"gains": "new problems", "losses": "problems no longer seen"}
 ENDING_PHRASES = {"no_answer": "gave no answer in", "truncated": "was cut off in"}
 
 
@@ -159,7 +161,7 @@ def ending_sentence(analysis: Analysis, endings: Sequence[EndingComparison], bas
 
 
 def noise_sentence(analysis: Analysis, base: str) -> str:
-    """Which of gains and losses are more than luck explains, by the exact test at all samples, beside the noise floor,
+    """Which of E and S are more than luck explains, by the exact test at all samples, beside the noise floor,
     which is known at half of the samples only."""
     floor, noise = analysis["noise_floor"], analysis["noise"]
     kinds: tuple[tuple[Literal["gains", "losses"], str], ...] = (("gains", "E"), ("losses", "S"))
@@ -172,9 +174,12 @@ def noise_sentence(analysis: Analysis, base: str) -> str:
             "model solves in more samples."
         )
     if noise["gains_p"] is None:
-        return f"The data can't tell how many {join_names(present)} luck alone would give: sampling stopped early."
+        changes = join_names([CHANGE_PHRASES[what] for what in present])
+        return f"The data can't tell how many {changes} luck alone would give: sampling stopped early."
     p_values = {what: noise[f"{what}_p_adjusted"] for what in present}
-    shown = {what: f"{what} (p {'< 0.001' if p < 0.001 else f'= {p:.2g}'})" for what, p in p_values.items()}
+    shown = {
+        what: f"{CHANGE_PHRASES[what]} (p {'< 0.001' if p < 0.001 else f'= {p:.2g}'})" for what, p in p_values.items()
+    }
     beyond = [shown[what] for what in present if is_beyond_noise(analysis, what)]
     unclear = [shown[what] for what in present if not is_beyond_noise(analysis, what)]
     if not beyond:

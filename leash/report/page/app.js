@@ -13,7 +13,7 @@ const NAMES = { P: "preservation", E: "expansion", S: "shrinkage", O: "out of su
 const SHAPES = { P: "circle", E: "triangle-up", S: "triangle-down", O: "cross" };
 const FIRST_PAGE = 15; // problems listed at first
 const PER_PAGE = 50; // problems that "Show more" adds
-const IN_ORDER = "ESPO"; // gained and lost problems are listed first
+const IN_ORDER = "ESPO"; // what changed is listed first
 const size = content.problems.id.length;
 
 /* ---- the state: kept in the address after #, so that a link shows the same view ---- */

@@ -322,8 +322,8 @@ def load_example_candidates(params: Params, connection: duckdb.DuckDBPyConnectio
 
 
 def rank_examples(examples: Iterable[dict[str, Any]], support: pa.Table) -> list[dict[str, Any]]:
-    """The order in which examples are kept: one of each kind before a second one, then problems that any pair gained or
-    lost before others, then a random order from a named stream."""
+    """The order in which examples are kept: one of each kind before a second one, then problems that are E or S
+    for any pair before others, then a random order from a named stream."""
     moved = {(r["dataset"], r["problem_id"]) for r in support.to_pylist() if r["category"] in ("E", "S")}
     problems = number_problems(support)
     turn = seeds.stream("report", "examples").permutation(len(problems)).tolist()

@@ -173,7 +173,7 @@ def _page_parts(params: Params, results: Results, captions: dict[str, str]) -> d
     # Vega, Vega-Lite and vega-embed as one script that sets `window.vegaEmbed`.
     library = f"(() => {{\n{vl_convert.javascript_bundle('window.vegaEmbed = vegaEmbed;')}\n}})();"
     program = _read_asset("support.js") + _read_asset("app.js")
-    examined = any(analysis["reach"] for groups in results.analyses.values() for analysis in groups.values())
+    examined = any(analysis.get("reach") for groups in results.analyses.values() for analysis in groups.values())
     shown = [section for section in SECTIONS if examined or section.id != "reach"]
     titles = {"explore": "Move ε and k", **{s.id: s.title for s in shown}, "made": "How was it made?"}
     sections = [_render_section(params, results, captions, section) for section in shown]
@@ -215,7 +215,7 @@ def _carried_sentence(results: Results, examples: Sequence[Sequence[Any]]) -> st
     problems = len({example[1] for example in examples})
     return (
         f"The counts include all {completions:,} completions. The page carries the texts of {len(examples):,}, on "
-        f"{problems:,} problems: the first right and wrong ones of each model, gained and lost problems first. Long "
+        f"{problems:,} problems: the first right and wrong ones of each model, new and base-only problems first. Long "
         f"texts are cut in the middle, so that the page stays under 10 MB."
     )
 

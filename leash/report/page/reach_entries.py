@@ -3,7 +3,7 @@
 In:  the rows of data/reach with their pair (a problem and a target each), and the problems' numbers on the page.
 Out: plain data for the page's script, by pair and number of the problem.
 
-A profile has a row per measured depth: the number of tokens up to there, the text since the depth before, with the token
+A profile has a row per measured depth: how many tokens, the text since the depth before with the token
 where the leash was cut apart, the probability of that beginning, and the rollouts that began so, with their hits.
 """
 
