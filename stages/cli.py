@@ -506,6 +506,8 @@ def query(sql: str, file: Path) -> None:
 
     try:
         with open_database(loading.load(file)) as connection:
+            # Or a table that is not there would be looked up among the variables here: `reach` is a command.
+            connection.execute("set python_enable_replacements = false")
             click.echo(connection.sql(sql) or "Done.")
     except duckdb.Error as error:
         raise LeashError(f"DuckDB says: {first_line(error)}.") from None

@@ -32,6 +32,7 @@ def failing(*arguments: str) -> str:
         (["categorize"], "`leash verify base chain`"),
         (["report"], "`leash categorize`"),
         (["query", "select * from nothing"], "Catalog Error"),
+        (["query", "select * from reach"], "Catalog Error"),  # not the command of this name
     ],
 )
 def test_an_error_names_what_is_missing_or_the_command_that_makes_it(arguments: list[str], fact: str) -> None:

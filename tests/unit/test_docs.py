@@ -105,8 +105,9 @@ def test_the_example_of_a_certificate_is_right() -> None:
     page = (ROOT / "docs" / "reach.md").read_text("utf-8")
     assert "614 are correct" in page
     chance, certificate = (reachability.lower_bound(0.0, mass, 614, 1024, 0.95) for mass in (1.0, 0.00009))
-    shown = f"{chance:.3f}", f"{certificate:.7f}", f"{round(1 / certificate, -2):,.0f}"
-    shown += f"{reachability.upper_bound(1024, 0, 0.95):.4f}", f"{round(-math.log(0.05) / certificate, -3):,.0f}"
+    bound = reachability.upper_bound(1024, 0, 0.95)
+    shown = [f"{chance:.3f}", f"{certificate:.7f}", f"{round(1 / certificate, -2):,.0f}"]
+    shown += [f"{bound:.4f}", f"{round(-math.log(0.05) / certificate, -3):,.0f}"]
     assert [number for number in shown if number not in page] == []
 
 
