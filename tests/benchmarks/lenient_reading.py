@@ -13,7 +13,7 @@ Two kinds of text, both of the files that tests/unit/test_agreement.py reads:
 False positives: 2,000 pairs of a text and the gold of another problem of the same data set whose gold differs. For
 unmarked texts, also the guess floor by data set: the share of wrong candidates that equal another problem's gold. Goal:
 at least 95% of the hits of unmarked texts are hits of the marked answer, and no more false positives than the floor.
-`--list` writes every extra hit, and every candidate of an unmarked text that differs from its marked answer.
+`--list` writes every extra hit of both kinds of text, to be looked at by hand, and every hit that is missed.
 """
 
 from __future__ import annotations
@@ -115,10 +115,8 @@ def report_unmarked(reads: Sequence[Read], file: TextIO) -> tuple[int, int]:
         truth, lenient = is_right(read.marked, read.gold, read.meta), is_right(read.candidate, read.gold, read.meta)
         counts[read.group].update(texts=1, candidates=read.candidate is not None, marked=truth,
                                   recovered=truth and lenient, false=lenient and not truth)  # fmt: skip
-        if lenient and not truth:
-            show(file, "false hit", read)
-        elif truth and not lenient:
-            show(file, "missed hit", read)
+        if truth or lenient:
+            show(file, "missed hit" if not lenient else "recovered hit" if truth else "false hit", read)
     print_counts("unmarked", counts, ("texts", "candidates", "marked", "recovered", "false"))
     return sum(c["recovered"] for c in counts.values()), sum(c["false"] for c in counts.values())
 
