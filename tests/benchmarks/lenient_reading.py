@@ -2,9 +2,10 @@ r"""Lenient reading on real completions: its extra hits, what it recovers withou
 
     LEASH_COMPLETIONS=folder LEASH_BENCHMARKS=folder python tests/benchmarks/lenient_reading.py [--list FILE]
 
-Two kinds of text, both of the files that tests/unit/test_agreement.py reads:
+Two kinds of text of the files that tests/unit/test_agreement.py reads:
 
-- *as written*: lenient reading adds the hits of texts in which strict reading finds no answer;
+- *as written*: lenient reading adds the hits of texts in which strict reading finds no answer. It does the same on the
+  file of Reasoning Gym, where the base model often leaves the answer tags out;
 - *unmarked*: the same texts without boxes and answer tags, as a model would write that never learned the format. If a
   text thinks, its thinking becomes the reply and the marked answer behind it is dropped, so that there is something to
   find. The strict answer of the text as written is then the truth: `recovered` is the share of its hits that lenient
@@ -13,11 +14,12 @@ Two kinds of text, both of the files that tests/unit/test_agreement.py reads:
 False positives: 2,000 pairs of a text and the gold of another problem of the same data set whose gold differs. For
 unmarked texts, also the guess floor by data set: the share of wrong candidates that equal another problem's gold. Goal:
 at least 95% of the hits of unmarked texts are hits of the marked answer, and no more false positives than the floor.
-`--list` writes every extra hit, and every candidate of an unmarked text that differs from its marked answer.
+`--list` writes every extra hit of both kinds of text, to be looked at by hand, and every hit that is missed.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -31,13 +33,16 @@ from result import leave, tell
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
+from leash.datasets.reasoning_gym import generate_problems
 from leash.grading.extraction import extract
-from leash.grading.graders import math
+from leash.grading.graders import gym, math
 from leash.grading.lenient import find_candidate
+from leash.params.groups import Dataset
 from leash.statistics import seeds
 from tests.unit import test_agreement as agreement
 
 PAIRS, GOAL, SHOWN_CHARS = 2000, 0.95, 200
+GYM = "reasoning_gym_qwen3b_base_vs_rl_k3.jsonl"
 BOX = re.compile(r"\\boxed\s*\{((?:[^{}]|\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\})*)\}")
 TAG = re.compile(r"</?answer>")
 
@@ -60,6 +65,7 @@ def main() -> None:
     path = sys.argv[sys.argv.index("--list") + 1] if "--list" in sys.argv else os.devnull
     written, unmarked = read_all(lambda text: text), read_all(unmark)
     with open(path, "w") as file:
+        report_gym(file)
         hits, extra = report_written(written, file)
         right, false = report_unmarked(unmarked, file)
     print("\nfalse positives on mismatched pairs")
@@ -106,6 +112,29 @@ def report_written(reads: Sequence[Read], file: TextIO) -> tuple[int, int]:
     return sum(c["strict"] for c in counts.values()), sum(c["extra"] for c in counts.values())
 
 
+def report_gym(file: TextIO) -> None:
+    """Count the hits of both readings by task and model on the file of Reasoning Gym, by its own scorers."""
+    counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    problems: dict[str, list[dict[str, Any]]] = {}
+    for row in agreement.rows(agreement.REAL.completions / GYM):
+        task, role, config = row["_dataset"], row["_role"], row["_config"]
+        key = json.dumps([task, config])
+        if key not in problems:
+            problems[key] = list(generate_problems(task, Dataset(family="reasoning_gym", task=task, **config)))
+        meta = json.loads(problems[key][row["_idx"]]["meta"])
+        gold = row["expected_answer"]
+        for completion in row["completions"]:
+            text = completion["full_model_response"] or ""
+            strict = gym.extract(text)
+            candidate = find_candidate(text, "gym") if strict is None else None
+            right = [answer is not None and gym.grade(answer, [gold], meta) >= 1 for answer in (strict, candidate)]
+            counts[task, role].update(texts=1, strict=right[0], none=strict is None,
+                                      candidates=candidate is not None, extra=right[1])  # fmt: skip
+            if right[1]:
+                show(file, "extra hit", Read((task, role), gold, (), text, strict, strict, candidate))
+    print_counts("as written, gym", counts, ("texts", "strict", "none", "candidates", "extra"))
+
+
 def report_unmarked(reads: Sequence[Read], file: TextIO) -> tuple[int, int]:
     """Count among texts that have a marked answer, but none that strict reading finds once it is unmarked."""
     counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
@@ -115,10 +144,8 @@ def report_unmarked(reads: Sequence[Read], file: TextIO) -> tuple[int, int]:
         truth, lenient = is_right(read.marked, read.gold, read.meta), is_right(read.candidate, read.gold, read.meta)
         counts[read.group].update(texts=1, candidates=read.candidate is not None, marked=truth,
                                   recovered=truth and lenient, false=lenient and not truth)  # fmt: skip
-        if lenient and not truth:
-            show(file, "false hit", read)
-        elif truth and not lenient:
-            show(file, "missed hit", read)
+        if truth or lenient:
+            show(file, "missed hit" if not lenient else "recovered hit" if truth else "false hit", read)
     print_counts("unmarked", counts, ("texts", "candidates", "marked", "recovered", "false"))
     return sum(c["recovered"] for c in counts.values()), sum(c["false"] for c in counts.values())
 

@@ -82,6 +82,10 @@ PAIRS = [
     ("56.0° + 152.0° = 208.0°.", "56.0° + 152.0° = 218.0°."),
     ("12 / 3 = 4 < 5.", "12 / 3 = 5 < 6."),
     ("1/2 * 6 * 8 = 24.", "1/2 * 6 * 8 = 25."),
+    # the first digits of the terms cancel out
+    (r"3(1074 - 46\sqrt{545}) = 3 \times 1074 - 3 \times 46\sqrt{545}.", r"3(1074 - 46\sqrt{545}) = 1 - \sqrt{2}."),
+    (r"3\sqrt{2} - \sqrt{18} = \sqrt{8} - 2\sqrt{2}.", r"3\sqrt{2} - \sqrt{18} = \sqrt{8} - 3\sqrt{2}."),
+    (r"\sqrt{2} \times 10^{-30} = \sqrt{2 \times 10^{-60}}.", r"\sqrt{2} \times 10^{-30} = \sqrt{3 \times 10^{-60}}."),
 ]
 
 
@@ -181,6 +185,8 @@ SKIPPED = [
     "The term after -320 would be -320 * -2 = 640.",
     "√0 + 400 = √400.",
     "720° - 552.0° = 168.0° - 552.0°.",
+    # symbols and sizes
+    *("x1 + x2 + x1 - x2 is 2x1 = 8.", "Of 2x2, 3x2 = 1 + 10 squares."),
     # other readings
     *(
         "6 ÷ 2(1+2) = 1.",

@@ -16,7 +16,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from leash.grading.mathematics.expression import Node, UnreadableError, parse_expression
-from leash.grading.mathematics.values import Number, decimal_and_ulp, evaluate, number_to_mpmath
+from leash.grading.mathematics.values import REAL_DIGITS, Number, decimal_and_ulp, evaluate, number_to_mpmath
 from leash.grading.process.equation_reader import Link, Side
 from leash.grading.process.equation_tokens import Token
 
@@ -91,9 +91,10 @@ def _spell_percent(tokens: tuple[Token, ...]) -> Iterator[str]:
 def _compare(left: Node, right: Node, approximate: bool) -> bool | None:
     try:
         a, b = evaluate(left, {}), evaluate(right, {})
-        difference = abs(a - b) if isinstance(a, Fraction) and isinstance(b, Fraction) else _real_difference(a, b)
+        is_exact = isinstance(a, Fraction) and isinstance(b, Fraction)
+        difference, lost = (abs(a - b), Fraction(0)) if is_exact else _real_difference(left, right)
         size = _largest(a, b)
-        if difference <= size * RELATIVE_PRECISION:
+        if difference <= size * RELATIVE_PRECISION + lost:
             return True
         # 0.66 for 2/3 is cut, not rounded: anything below one unit in the last place is fine.
         literals = [literal for node in (left, right) if (literal := decimal_and_ulp(node))]
@@ -119,11 +120,25 @@ def _largest(a: Number, b: Number) -> Fraction:
     return left if left > right else right
 
 
-def _real_difference(a: Number, b: Number) -> Fraction:
-    difference = number_to_mpmath(a) - number_to_mpmath(b)
-    if abs(difference.imag) > 1e-9:
-        raise UnreadableError("a complex number")
-    return _to_fraction(abs(difference.real))
+def _real_difference(left: Node, right: Node) -> tuple[Fraction, Fraction]:
+    """Return how far two irrational values are apart, and how much of that may be lost digits.
+
+    1074 - 46\\sqrt{545} is 0.12: the first four digits of its terms cancel out.
+    """
+    import mpmath
+
+    with mpmath.workdps(REAL_DIGITS):
+        difference = number_to_mpmath(evaluate(left, {})) - number_to_mpmath(evaluate(right, {}))
+        if abs(difference.imag) > 1e-9:
+            raise UnreadableError("a complex number")
+        lost = max(_largest_term(left), _largest_term(right)) / 10 ** (REAL_DIGITS // 2)
+        return _to_fraction(abs(difference.real)), lost
+
+
+def _largest_term(node: Node) -> Fraction:
+    """Return the largest absolute value of a term of a sum in an expression, or 0 if it has no sum."""
+    terms = [abs(_to_fraction(evaluate(arg, {}))) for arg in node.args] if node.op == "add" else []
+    return max([Fraction(0), *terms, *map(_largest_term, node.args)])
 
 
 def _to_fraction(number: Number) -> Fraction:

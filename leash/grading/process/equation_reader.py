@@ -182,6 +182,12 @@ class _Reader:
             raise _UnreadError
         self.units.add(word.casefold().rstrip("s."))
 
+    def take_letter_x(self, at: int) -> None:
+        """Take the letter x as a sign of multiplication. In 3x2 it may also name a size, or in 2x1 a symbol."""
+        token = self.all[at]
+        self.taken.append(Token("op", token.begin, token.end, "*"))
+        self.doubtful |= self.touch(at - 1, at) and self.touch(at, at + 1)
+
     def check_unit_phrase(self, begin: int, end: int) -> None:
         """Refuse words between an operand and an operator that are no unit: "$x = 5$ and $y$ = 3"."""
         words = [token for token in self.all[begin:end] if token.kind in ("word", "text")]
@@ -302,7 +308,7 @@ class _RightReader(_Reader):
             raise _UnreadError
         is_times = token.value in ("x", "X") and self.kind(at + 1) in ("num", "open") and self.taken[-1].kind == "num"
         if is_times and token.kind == "word":
-            self.taken.append(Token("op", token.begin, token.end, "*"))
+            self.take_letter_x(at)
             return at + 1
         if token.kind == "word" and token.delimited and token.value.casefold() in _MATH_WORDS:
             self.doubtful = True  # "$\\frac{3}{20} = 0.15$ of the total": the formula has ended
@@ -404,7 +410,7 @@ class _LeftReader(_Reader):
         if following in _BEGINNINGS:
             is_times = token.value in ("x", "X") and self.kind(at - 1) in ("num", "close")
             if token.kind == "word" and is_times and following in ("num", "open"):
-                self.taken.append(Token("op", token.begin, token.end, "*"))
+                self.take_letter_x(at)
                 return at - 1
             if token.value == "of" and following == "num" and self.kind(at - 1) == "percent":
                 self.taken.append(Token("op", token.begin, token.end, "*"))
