@@ -51,6 +51,8 @@ def check_requirements(params: Params) -> list[Line]:
         lines += _run_checks("perplexity.engine", partial(_check_vllm, params, "perplexity.engine"))
     if params.mass.engine == "vllm" and "completion" in params.categorize.units:
         lines += _run_checks("mass.engine", partial(_check_vllm, params, "mass.engine"))
+    if params.reach.engine == "vllm" and params.reach.rollouts:
+        lines += _run_checks("reach.engine", partial(_check_vllm, params, "reach.engine"))
     if traces := params.perplexity.traces:
         lines += _run_checks(
             "traces", lambda: f"{pluralize(len(references.list_trace_files(params)), 'file')} in {traces}"

@@ -90,7 +90,7 @@ def start_searches(
 
 def search_with_model(params: Params, model: str, searches: Sequence[Search]) -> int:
     """All rounds of the tasks whose target this model is. Return the number of rollouts that were drawn."""
-    spec = build_engine_spec(params, model)
+    spec = build_engine_spec(params, model, prefixes=True)
     places = dict.fromkeys(search.task.place for search in searches)
     problems = {dataset: load_problems(dataset) for dataset in dict.fromkeys(place.dataset for place in places)}
     checkers = {dataset: HitChecker(params, found) for dataset, found in problems.items()}

@@ -24,6 +24,7 @@ import numpy as np
 from leash import atomic_io, tables
 from leash.engines.protocol import Completion, Decoding, Request
 from leash.engines.selection import EngineSpec
+from leash.formatting import MISSING_VALUE
 from leash.params.groups import Params
 from leash.problems import Problem
 from leash.progress import Progress, format_rate
@@ -164,7 +165,8 @@ def draw_rollouts(
                         raise sampler.SamplingError(f"{fault}. Run the command again.")
                     store_of[unit.place].ledger.add(completions)
                     stats.add(completions, 0)
-                    progress.add(len(completions), tokens=format_rate(stats.speed or 0.0))
+                    shown = format_rate(stats.speed) if stats.speed else MISSING_VALUE
+                    progress.add(len(completions), tokens=shown)
         finally:
             for store in stores:  # however the run ends, finished rollouts are kept
                 store.ledger.flush()

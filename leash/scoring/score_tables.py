@@ -254,7 +254,7 @@ def _run_scoring(
         raise NoEntropiesError("vLLM gives log-probabilities but no entropies; compute those with the engine `torch`.")
     if not find_spec("vllm"):
         install = install_hints.install_vllm_command(has_gpu())
-        raise NotInstalledError("The engine vllm", install, "set `mass.engine` and `perplexity.engine` to torch")
+        raise NotInstalledError("The engine vllm", install, "set the stage's `engine` to torch")
     # A vLLM engine fills a GPU, so models take turns: units of one model are adjacent.
     for weights, units_of_model in groupby(units, key=lambda unit: unit.weights):
         progress.starting(f"vllm for {weights.name}")

@@ -34,6 +34,7 @@ USED_FOR_MESSAGES = {
     "resolve": {"leash.grading.extraction", "leash.grading.run_on", "leash.grading.graders.types"},
     "fetch": {"leash.database", "leash.instructions", "leash.prompts"},
     "mass": {"leash.statistics.seeds"},  # of the ledger, whose manifest a sentence needs
+    "reasoning": {"leash.token_ids", "leash.weights"},  # of the engine's prefixes, which no judge gets
     "report": {"leash.instructions", "leash.weights"},
     # It draws rollouts as `sample` draws samples: an edit of an engine must cost no GPU hour.
     "reach": {
