@@ -122,7 +122,7 @@ def collect_contents(params: Params, file: Path, *, texts: bool) -> dict[str, Fi
             contents[(folder / metadata.SAMPLING_FILENAME).as_posix()] = text.encode
     for pair in params.run.pairs:
         if (path := tables.reach_path(pair)).is_file():  # empty without weights
-            contents[path.as_posix()] = path if texts else partial(_encode_reach_without_texts, pair)
+            contents[path.as_posix()] = path
     contents |= {path.as_posix(): path for path in _unchanged_files(params)}
     if not texts:
         del contents[PAGE_FILE.as_posix()]
@@ -209,14 +209,6 @@ def _unchanged_files(params: Params) -> Iterator[Path]:
     yield from (path for path in optional if path.is_file())
     for folder in ("tables", "figures", "plots"):
         yield from (path for path in (REPORTS_DIR / folder).glob("*") if not path.name.startswith("."))
-
-
-def _encode_reach_without_texts(pair: str) -> bytes:
-    """The reach table without its traces, which are completions."""
-    content = tables.read(tables.reach_path(pair), tables.REACH_SCHEMA, "leash reach")
-    index = content.column_names.index("trace_tokens")
-    nothing = pa.nulls(content.num_rows, tables.REACH_SCHEMA.field(index).type)
-    return tables.encode_parquet(content.set_column(index, "trace_tokens", nothing), tables.REACH_SCHEMA)
 
 
 def _encode_hits_without_texts() -> bytes:

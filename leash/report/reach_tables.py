@@ -69,15 +69,15 @@ def reach_table(params: Params, reach: pa.Table, support: pa.Table) -> pa.Table:
         if TARGETS.get(category or "") != row["target"]:
             continue
         base, rlvr = params.models_of(row["pair"])
-        place = row["cut_token"]
+        place, tokens = row["cut_token"], row["trace_tokens"]
         rows.append(
             {
                 **{name: row[name] for name in REACH_TABLE_SCHEMA.names if name in row},
                 "category": category,
                 "target": base if row["target"] == "base" else rlvr,
                 "cut_place": None if place is None else place + 1,
-                # Quoted: a token may be a space or the end of a line.
-                "cut_token": None if place is None else json.dumps(row["trace_tokens"][place], ensure_ascii=False),
+                # Quoted: a token may be a space or the end of a line. Null without the trace's text on this machine.
+                "cut_token": None if place is None or not tokens else json.dumps(tokens[place], ensure_ascii=False),
             }
         )
     order = {pair: i for i, pair in enumerate(params.run.pairs)}

@@ -4,7 +4,7 @@ In:  data/problems/, data/completions/ and data/verdicts/ of every model, the mo
 Out: data/reach/{pair}.parquet, one row per problem and target: a model of the pair with at most `reach.hits` hits,
      where the other model has one. It has the pooled mass, the certificate (a proven lower bound), an upper bound, and
      the profile along a trace (docs/reach.md).
-     data/rollouts/, the rollouts and scores behind it: nothing is drawn twice. They have texts, which `leash push
+     data/rollouts/, the rollouts, scores and traces behind it: nothing is drawn twice. They have texts, which `leash push
      verdicts` leaves out, so they are apart from the tables.
 
 The problems are chosen by counts, not by epsilon: `categorize.*` changes nothing here. With `reach.rollouts: 0` the
@@ -50,8 +50,13 @@ def run(params: Params) -> tuple[int, list[str]]:
             for pair, row in found:
                 rows[pair].append(row)
     for pair, content in rows.items():
-        table = tables.table_from_rows(content, tables.REACH_SCHEMA)
-        tables.write(tables.reach_path(pair), table, tables.REACH_SCHEMA)
+        # The rows have all columns of both tables.
+        for path, schema in (
+            (tables.traces_path(pair), tables.TRACES_SCHEMA),
+            (tables.reach_path(pair), tables.REACH_SCHEMA),
+        ):
+            found = [{name: row.get(name) for name in schema.names} for row in content]
+            tables.write(path, tables.table_from_rows(found, schema), schema)
     return drawn, sentences
 
 

@@ -130,12 +130,21 @@ def mass_lower_bounds(params: Params, connection: duckdb.DuckDBPyConnection) -> 
 
 
 def _read_reach(params: Params) -> pa.Table:
-    """The reach tables of all pairs, with the column `pair`; empty if the stage is off."""
-    parts = [tables.REACH_SCHEMA.append(pa.field("pair", tables.STRING)).empty_table()]
+    """The reach tables of all pairs, with the column `pair` and the tokens of their traces (null if these texts are not
+    on this machine); empty if the stage is off."""
+    tokens_field = tables.TRACES_SCHEMA.field("trace_tokens")
+    schema = tables.REACH_SCHEMA.append(pa.field("pair", tables.STRING)).append(tokens_field)
+    rows = []
     for pair in params.run.pairs if params.reach.rollouts else []:
-        rows = tables.read(tables.reach_path(pair), tables.REACH_SCHEMA, "leash reach")
-        parts.append(rows.append_column("pair", pa.array([pair] * rows.num_rows, tables.STRING)))
-    return pa.concat_tables(parts)
+        found = tables.read(tables.reach_path(pair), tables.REACH_SCHEMA, "leash reach").to_pylist()
+        path, tokens = tables.traces_path(pair), {}
+        if path.exists():
+            for row in tables.read(path, tables.TRACES_SCHEMA, "leash reach").to_pylist():
+                tokens[row["dataset"], row["problem_id"], row["target"]] = row["trace_tokens"]
+        for row in found:
+            trace = tokens.get((row["dataset"], row["problem_id"], row["target"]))
+            rows.append({**row, "pair": pair, "trace_tokens": trace})
+    return tables.table_from_rows(rows, schema)
 
 
 def _read_support(params: Params, unit: str) -> pa.Table:

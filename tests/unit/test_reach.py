@@ -118,17 +118,21 @@ def _rows_of(folder: Path) -> list[dict[str, Any]]:
 def test_bounds_are_in_order_and_the_trace_is_a_completion_of_the_donor(examined: Path) -> None:
     certified = [row for row in _rows_of(examined) if row["status"] == "certified"]
     assert certified
+    with chdir(examined):
+        found = tables.read(tables.traces_path("rlvr"), tables.TRACES_SCHEMA, "leash reach").to_pylist()
+    traces = {(row["dataset"], row["problem_id"], row["target"]): row["trace_tokens"] for row in found}
     for row in certified:
         assert 0 < row["whole_mass"] + row["open_mass"] <= 1
         assert row["whole_mass"] <= row["certificate"] <= row["whole_mass"] + row["open_mass"]
         assert row["certificate"] <= row["upper"]
         assert row["estimate"] >= row["c_target"] / row["n_target"] - row["open_mass"] - row["whole_mass"]
         assert row["hits"] <= row["rollouts"] <= 32 == row["pilot"] * 2 or row["pilot"] <= 32
-        assert row["trace_tokens"][-1] == "</s>"
-        assert len(row["trace_nlls"]) == len(row["trace_donor_nlls"]) == len(row["trace_tokens"])
+        tokens = traces[row["dataset"], row["problem_id"], row["target"]]
+        assert tokens[-1] == "</s>"
+        assert len(row["trace_nlls"]) == len(row["trace_donor_nlls"]) == len(tokens)
         assert math.exp(-sum(row["trace_nlls"])) <= row["untempered"] + 1e-9
         assert all(hits <= trials for trials, hits in zip(row["profile_trials"], row["profile_hits"], strict=True))
-        assert 0 <= row["cut_token"] < len(row["trace_tokens"])
+        assert 0 <= row["cut_token"] < len(tokens)
         assert row["amplification_low"] < row["amplification"] < row["amplification_high"]
     assert any(row["hits"] and row["depth"] > 0 for row in certified)
 
@@ -308,7 +312,7 @@ def test_a_problem_that_stopped_at_its_last_hit_is_no_target(run: Path) -> None:
     params = parameters(sample={"stop_after": 2})
     connection = database.open_database(params, only=["verdicts"])
     places, _ = tasks.find_places(params)
-    found, _ = reach.find_tasks(params, places)
+    found = reach.find_tasks(params, places, connection)
     assert found
     assert all(task.c_target < 2 for task in found)
     stopped = {

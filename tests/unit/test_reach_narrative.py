@@ -31,7 +31,7 @@ ROW = {
     **{"status": "certified", "target": "rlvr", "n_target": 1024, "upper": 0.00292, "certificate": 6.49e-5},
     **{"amplification": 1536.0, "amplification_low": 319.0, "amplification_high": 8010.0},
     **{"pilot": 1024, "rollouts": 1024, "completions": 3, "untempered": 1e-9},
-    **{"cut_token": 1, "trace_tokens": ["a", " 7", "b"]},
+    **{"cut_token": 1, "trace_tokens": ["a", " 7", "b"], "trace_nlls": [0.1, 6.0, 0.1]},
     **{"profile_depths": [1, 2], "profile_trials": [300, 400], "profile_hits": [3, 380]},
 }
 

@@ -35,8 +35,12 @@ TRACE = ["So", " 1", MARKUP, "\n"]
 
 
 def write_reach(rows: list[dict[str, Any]]) -> None:
-    table = tables.table_from_rows(rows, tables.REACH_SCHEMA)
-    tables.write(tables.reach_path("tuned"), table, tables.REACH_SCHEMA)
+    for path, schema in (
+        (tables.reach_path("tuned"), tables.REACH_SCHEMA),
+        (tables.traces_path("tuned"), tables.TRACES_SCHEMA),
+    ):
+        found = [{name: row.get(name) for name in schema.names} for row in rows]
+        tables.write(path, tables.table_from_rows(found, schema), schema)
 
 
 def reach_row(row: dict[str, Any], place: int) -> dict[str, Any]:

@@ -188,10 +188,12 @@ def _amplification_sentence(row: Row, donor: str, percent: str) -> str:
 def _cut_sentence(row: Row) -> str:
     """Where the leash was cut: the token, and the shares of correct rollouts before and after it."""
     place, tokens = row["cut_token"], row["trace_tokens"]
-    if place is None or not tokens:
+    if place is None:
         return ""
-    token = tokens[place].strip() or tokens[place].replace("\n", "\\n")
-    sentence = f"The leash was cut at token {place + 1:,} of {len(tokens):,}, “{token}”"
+    sentence = f"The leash was cut at token {place + 1:,} of {len(row['trace_nlls']):,}"
+    if tokens:  # its text is on this machine
+        token = tokens[place].strip() or tokens[place].replace("\n", "\\n")
+        sentence += f", “{token}”"
     profile = list(zip(row["profile_depths"], row["profile_trials"], row["profile_hits"], strict=True))
     before = [f"{hits / trials:.1%}" for depth, trials, hits in profile if depth <= place and trials]
     after = [f"{hits / trials:.1%}" for depth, trials, hits in profile if depth > place and trials]

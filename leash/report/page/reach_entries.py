@@ -54,7 +54,8 @@ def describe_profile(row: Row) -> list[list[Any]]:
     token, after it), the probability of the beginning, rollouts, hits."""
     if not row["profile_depths"]:
         return []
-    tokens, cut = row["trace_tokens"], row["cut_token"]
+    # Without its text on this machine, the trace has its numbers alone.
+    tokens, cut = row["trace_tokens"] or [""] * len(row["trace_nlls"]), row["cut_token"]
     measured = dict(
         zip(row["profile_depths"], zip(row["profile_trials"], row["profile_hits"], strict=True), strict=True)
     )
