@@ -144,16 +144,19 @@ REACH_SCHEMA = _schema(
     _required(INT32, "pilot", "rollouts", "hits"),  # rollouts that chose the cut; rollouts from it, and their hits
     _required(INT64, "tokens"),  # drawn in all rollouts, without their prefixes
     _optional(FLOAT64, "depth"),  # mean tokens of the open prefixes, weighted by their probabilities
-    # The trace: the donor's completion that is likeliest under the target, token by token. Its text is in TRACES_SCHEMA.
+    # The trace: the donor's completion that is likeliest under the target, by token. Its text is in TRACES_SCHEMA.
     _optional(pa.list_(FLOAT64), "trace_nlls", "trace_donor_nlls"),
     # Along the trace: a depth, the rollouts from or through this prefix, and their hits.
     _optional(pa.list_(INT32), "profile_depths", "profile_trials", "profile_hits"),
     _optional(INT32, "cut_token"),  # the place in the trace of the token that decides
 )
-# The tokens of the traces as text (data/rollouts/traces/{pair}.parquet), apart from the table that people share.
+# The texts behind a row of data/reach (data/rollouts/traces/{pair}.parquet), apart from the table that people share.
 TRACES_SCHEMA = _schema(
     _required(STRING, "dataset", "problem_id", "target"),
     _optional(pa.list_(STRING), "trace_tokens"),  # null: all known completions are impossible
+    # The first correct rollouts that the certificate counts: a person may check them.
+    _required(pa.list_(INT32), "hit_rollouts"),
+    _required(pa.list_(STRING), "hit_answers", "hit_texts"),
 )
 # Scores of correct completions and rollouts (data/rollouts/scores), which only the stage reads.
 REACH_SCORES_SCHEMA = _schema(

@@ -133,7 +133,9 @@ def grade_round(
                 hit = answer is not None and correct[each.task.problem_id, answer]
                 tokens = tuple(row["token_ids"])
                 search_of[each.task].record(number, each.prefix, tokens, hit)
-                if hit:
+                if answer is not None and hit:
+                    if number == len(ROUNDS):
+                        search_of[each.task].keep_for_audit(row["sample"], answer, row["text"])
                     tail, ended = row.get("tail"), row["finish"] == "stop"  # files without any tail lack the column
                     found_hit = Completion(tokens, row["text"] + (tail or ""), ended, tokens, tail is not None)
                     hits[each.task][row["sample"]] = found_hit

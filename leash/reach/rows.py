@@ -1,4 +1,5 @@
-"""What the table of a pair says about a problem (`tables.REACH_SCHEMA`), from the finished search."""
+"""What the tables of a pair say about a problem (`tables.REACH_SCHEMA`, and the texts of `tables.TRACES_SCHEMA`), from
+the finished search."""
 
 from __future__ import annotations
 
@@ -39,6 +40,12 @@ def build_row(search: Search, tokenizer: PreTrainedTokenizerBase) -> dict[str, A
         row["cut_token"] = find_cut_token(row["trace_nlls"], search.tree.profile(), row["estimate"] or 0.0)
     elif task.c_target:
         row["status"] = "no_hit"  # it has hits of its own, but nothing that a rollout could start from
+    audited = sorted(search.audited.items())
+    row |= {
+        "hit_rollouts": [number for number, _ in audited],
+        "hit_answers": [answer for _, (answer, _) in audited],
+        "hit_texts": [text for _, (_, text) in audited],
+    }
     return {name: round_digits(value) if isinstance(value, float) else value for name, value in row.items()}
 
 

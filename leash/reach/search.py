@@ -27,6 +27,8 @@ from leash.statistics.prefix_tree import Cut, Prefix, PrefixTree, plan_round
 ROUNDS = ("first", "second", "final")  # numbered from 1
 # Where a good prefix makes most rollouts correct, these many show enough of the ways; scoring more would cost time.
 MAX_NEW_COMPLETIONS = 256
+# Correct final rollouts whose texts are kept, so that a person can check what a certificate counts.
+MAX_AUDITED = 3
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class Search:
     rollouts: int = 0
     hits: int = 0
     tokens: int = 0
+    audited: dict[int, tuple[str, str]] = field(default_factory=dict)  # answers and texts of correct final rollouts
 
     def __post_init__(self) -> None:
         depths = None if self.settings.depths == "auto" else self.settings.depths
@@ -102,6 +105,12 @@ class Search:
             self.hits += hit
         else:
             self.pilot += 1
+
+    def keep_for_audit(self, rollout: int, answer: str, text: str) -> None:
+        """Keep a correct final rollout if it is one of the first, whatever order they come in."""
+        self.audited[rollout] = answer, text
+        if len(self.audited) > MAX_AUDITED:
+            del self.audited[max(self.audited)]
 
     def choose_new(self, hits: Mapping[int, Completion]) -> list[Completion]:
         """Which correct rollouts of the pilot, by their numbers, become known completions."""

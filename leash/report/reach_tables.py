@@ -1,4 +1,5 @@
-"""The tables of certificates: E and S problems one by one, how many are within reach, and categories at larger k.
+"""The tables of certificates: E and S problems one by one, how many are within reach, categories at larger k, and
+correct rollouts for the audit.
 
 In:  the rows of data/reach with their pair, the support table, and the analyses by pair and group of problems (`reach`,
      null if the stage is off).
@@ -8,19 +9,23 @@ Out: Arrow tables for the report, without rows if the stage is off.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from leash import tables
-from leash.formatting import format_mass
+from leash.formatting import format_mass, truncate
 from leash.params.groups import Params
+from leash.problems import Problem
+from leash.report.answer_recheck import recheck_answer
 from leash.statistics.reachability import MASS_THRESHOLDS, TARGETS
 
+Problems = Mapping[str, Mapping[str, Problem]]  # by data set and id
 AnalysesByPair = Mapping[str, Mapping[str, Mapping[str, Any]]]
 Row = dict[str, Any]
 INT64 = pa.int64()
+MAX_TEXT_CHARS = 500  # the answer is at the end of a rollout
 KEY_COLUMNS = {"pair": tables.STRING, "dataset": tables.STRING}
 # Of data/reach, as they are.
 PROBLEM_NUMBERS = {
@@ -53,21 +58,43 @@ REACH_EXPECTED_SCHEMA = pa.schema(
         **{f"{letter}{end}": tables.FLOAT64 for letter in "PESO" for end in ("", "_most")},
     }
 )
+# The rows of data/reach with their pair and texts; these are null if they are not on this machine.
+REACH_WITH_TEXTS_SCHEMA = pa.schema(
+    [
+        pa.field("pair", tables.STRING),
+        *tables.REACH_SCHEMA,
+        *(each.with_nullable(True) for each in tables.TRACES_SCHEMA if each.name not in tables.REACH_SCHEMA.names),
+    ]
+)
+REACH_HITS_SCHEMA = pa.schema(
+    {
+        **KEY_COLUMNS,
+        **dict.fromkeys(("problem_id", "category", "target"), tables.STRING),
+        **dict.fromkeys(("hits", "rollout"), INT64),
+        **dict.fromkeys(("second_check", "answer", "gold", "text"), tables.STRING),
+    }
+)
 # What follows has rows only if the stage ran.
-REACH_TABLES = ("reach_proven", "reach", "reach_expected")
+REACH_TABLES = ("reach_proven", "reach", "reach_expected", "reach_hits")
 
 
-def reach_table(params: Params, reach: pa.Table, support: pa.Table) -> pa.Table:
-    """A row per E and S problem whose mass was examined, S first, the largest certificates first."""
+def _expanded_or_shrunk(reach: pa.Table, support: pa.Table) -> Iterator[tuple[str, Row]]:
+    """The rows of data/reach on E and S problems whose target is the model that does not support them, with the
+    category."""
     letters = {
         (row["pair"], row["dataset"], row["problem_id"]): row["category"]
         for row in support.select(["pair", "dataset", "problem_id", "category"]).to_pylist()
     }
-    rows = []
     for row in reach.to_pylist():
         category = letters.get((row["pair"], row["dataset"], row["problem_id"]))
-        if TARGETS.get(category or "") != row["target"]:
-            continue
+        if category and TARGETS.get(category) == row["target"]:
+            yield category, row
+
+
+def reach_table(params: Params, reach: pa.Table, support: pa.Table) -> pa.Table:
+    """A row per E and S problem whose mass was examined, S first, the largest certificates first."""
+    rows = []
+    for category, row in _expanded_or_shrunk(reach, support):
         base, rlvr = params.models_of(row["pair"])
         place, tokens = row["cut_token"], row["trace_tokens"]
         rows.append(
@@ -83,6 +110,33 @@ def reach_table(params: Params, reach: pa.Table, support: pa.Table) -> pa.Table:
     order = {pair: i for i, pair in enumerate(params.run.pairs)}
     rows.sort(key=lambda row: (order[row["pair"]], row["category"] != "S", -(row["certificate"] or 0.0)))
     return tables.table_from_rows(rows, REACH_TABLE_SCHEMA)
+
+
+def hits_table(params: Params, reach: pa.Table, support: pa.Table, problems: Problems) -> pa.Table:
+    """The first correct rollouts behind each certificate on an E or S problem, with a second check of their answers: a
+    false hit of the grader would be certified, too. Certificates that rest on few rollouts come first."""
+    rows = []
+    for category, row in _expanded_or_shrunk(reach, support):
+        problem = problems[row["dataset"]][row["problem_id"]]
+        gold = problem["gold"]
+        for rollout, answer, text in zip(
+            row["hit_rollouts"] or (), row["hit_answers"] or (), row["hit_texts"] or (), strict=True
+        ):
+            rows.append(
+                {
+                    **{name: row[name] for name in ("pair", "dataset", "problem_id", "hits")},
+                    "category": category,
+                    "target": params.models_of(row["pair"])[row["target"] == "rlvr"],
+                    "rollout": rollout,
+                    "second_check": recheck_answer(answer, gold, problem["meta"], problem["grader"]),
+                    "answer": answer,
+                    "gold": gold[0] if len(gold) == 1 else json.dumps(gold, ensure_ascii=False),
+                    "text": truncate(text, MAX_TEXT_CHARS + 1, tail_chars=MAX_TEXT_CHARS),
+                }
+            )
+    order = {pair: i for i, pair in enumerate(params.run.pairs)}
+    rows.sort(key=lambda row: (order[row["pair"]], row["hits"]))
+    return tables.table_from_rows(rows, REACH_HITS_SCHEMA)
 
 
 def proven_table(params: Params, analyses: AnalysesByPair) -> pa.Table:

@@ -87,6 +87,12 @@ TABLE_CAPTIONS: dict[str, tuple[str, str]] = {  # title, note
         "models had k samples and one hit counted (ε = 0), by certificates from below and plain samples from above. "
         "All bounds hold together with the confidence of the certificates.",
     ),
+    "reach_hits": (
+        "The first correct rollouts behind the certificates",
+        "For E and S problems, those with the fewest correct rollouts first (hits). If the grader is wrong about a "
+        "rollout, the certificate counts it all the same. The second check shares no code with the grader. Empty if "
+        "the texts of rollouts (data/rollouts) are not on this machine.",
+    ),
     "controls": (
         "What became of the problems if something else counts as a hit",
         "One row per pair, group of problems and view (control). Strict: the right answer in the form that was asked "

@@ -79,6 +79,7 @@ def build_report_tables(params: Params, results: Results) -> dict[str, pa.Table]
         "reach_proven": reach_tables.proven_table(params, results.analyses),
         "reach": reach_tables.reach_table(params, results.reach, results.support),
         "reach_expected": reach_tables.expected_table(results.analyses),
+        "reach_hits": results.reach_hits,
         "certainty": mass_tables.certainty_table(results.analyses),
         "extrapolation": mass_tables.extrapolation_table(params, results.analyses),
         "answers": drop_redundant_any_hit(results.answers),

@@ -4,8 +4,8 @@ In:  data/problems/, data/completions/ and data/verdicts/ of every model, the mo
 Out: data/reach/{pair}.parquet, one row per problem and target: a model of the pair with at most `reach.hits` hits,
      where the other model has one. It has the pooled mass, the certificate (a proven lower bound), an upper bound, and
      the profile along a trace (docs/reach.md).
-     data/rollouts/, the rollouts, scores and traces behind it: nothing is drawn twice. They have texts, which `leash push
-     verdicts` leaves out, so they are apart from the tables.
+     data/rollouts/, the rollouts, scores and traces behind it: nothing is drawn twice. They have texts, which `leash
+     push verdicts` leaves out, so they are apart from the tables.
 
 The problems are chosen by counts, not by epsilon: `categorize.*` changes nothing here. With `reach.rollouts: 0` the
 tables are empty. Pairs that cannot be examined (no weights, different tokenizers or stop strings, images, a grader that

@@ -22,7 +22,8 @@ from leash import atomic_io, cross_pair, database, tables
 from leash.counting.analysis_settings import settings_of
 from leash.counting.metrics import completion_metrics_by_epsilon, compute_metrics, compute_pass_at_k
 from leash.params.groups import Params
-from leash.report import audit, cells, dvc_plots, entropy_tables, perplexity_tables
+from leash.problems import load_problems
+from leash.report import audit, cells, dvc_plots, entropy_tables, perplexity_tables, reach_tables
 from leash.report.analysis_files import read_analysis
 from leash.report.figures import drawing
 from leash.report.level_table import compute_levels
@@ -58,6 +59,7 @@ def run(params: Params) -> None:
 def collect_results(params: Params) -> Results:
     support = _read_support(params, "problem")
     analyses = {pair: read_analysis(pair) for pair in params.run.pairs}
+    reach = _read_reach(params)
     for pair in params.run.pairs:
         # A view exists only if its files do: a missing one gets its command here, not an error of the query.
         tables.open_table(tables.support_path(pair, "control"), tables.CONTROL_SUPPORT_SCHEMA, "leash categorize")
@@ -91,7 +93,10 @@ def collect_results(params: Params) -> Results:
         profile=entropy_tables.load_profile(),
         statuses=statuses,
         statuses_by_category=audit.count_statuses_by_category(params, connection),
-        reach=_read_reach(params),
+        reach=reach,
+        reach_hits=reach_tables.hits_table(
+            params, reach, support, {dataset: load_problems(dataset) for dataset in params.run.datasets}
+        ),
         changed_by_control=audit.find_changed_by_control(connection),
         decisive_hits=audit.build_decisive_table(hits, texts),
         questions=database.query(connection, content.SQL_DIR / "questions.sql"),
@@ -130,21 +135,17 @@ def mass_lower_bounds(params: Params, connection: duckdb.DuckDBPyConnection) -> 
 
 
 def _read_reach(params: Params) -> pa.Table:
-    """The reach tables of all pairs, with the column `pair` and the tokens of their traces (null if these texts are not
-    on this machine); empty if the stage is off."""
-    tokens_field = tables.TRACES_SCHEMA.field("trace_tokens")
-    schema = tables.REACH_SCHEMA.append(pa.field("pair", tables.STRING)).append(tokens_field)
+    """The reach tables of all pairs, with the column `pair` and their texts (null if these are not on this machine);
+    empty if the stage is off."""
     rows = []
     for pair in params.run.pairs if params.reach.rollouts else []:
-        found = tables.read(tables.reach_path(pair), tables.REACH_SCHEMA, "leash reach").to_pylist()
-        path, tokens = tables.traces_path(pair), {}
+        path, texts = tables.traces_path(pair), {}
         if path.exists():
             for row in tables.read(path, tables.TRACES_SCHEMA, "leash reach").to_pylist():
-                tokens[row["dataset"], row["problem_id"], row["target"]] = row["trace_tokens"]
-        for row in found:
-            trace = tokens.get((row["dataset"], row["problem_id"], row["target"]))
-            rows.append({**row, "pair": pair, "trace_tokens": trace})
-    return tables.table_from_rows(rows, schema)
+                texts[row["dataset"], row["problem_id"], row["target"]] = row
+        for row in tables.read(tables.reach_path(pair), tables.REACH_SCHEMA, "leash reach").to_pylist():
+            rows.append({**texts.get((row["dataset"], row["problem_id"], row["target"]), {}), **row, "pair": pair})
+    return tables.table_from_rows(rows, reach_tables.REACH_WITH_TEXTS_SCHEMA)
 
 
 def _read_support(params: Params, unit: str) -> pa.Table:

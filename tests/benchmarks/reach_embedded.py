@@ -148,8 +148,8 @@ def compare_with_brute_force(samples: int, goals: Goals) -> tuple[float, float]:
             shares.append(row["certificate"] / (count / samples))
         print(
             f"{row['problem_id']:<14} certificate {row['certificate']:.2e}  estimate {row['estimate']:.2e}  pooled "
-            f"{row['pooled']:.2e}  brute force {count:>5} of {samples:,} (at most {limit:.2e})  tokens {row['tokens']:,}"
-            f", plain {needed:,.0f}, {needed / row['tokens']:,.0f} times",
+            f"{row['pooled']:.2e}  brute force {count:>5} of {samples:,} (at most {limit:.2e})  tokens "
+            f"{row['tokens']:,}, plain {needed:,.0f}, {needed / row['tokens']:,.0f} times",
             goals.check_value(f"{row['problem_id']} certificate / upper limit", row["certificate"] / limit, 0, 1),
             flush=True,
         )

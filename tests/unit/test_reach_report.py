@@ -63,14 +63,23 @@ def reach_row(row: dict[str, Any], place: int) -> dict[str, Any]:
             "pilot": 0,
             "rollouts": 0,
             "tokens": 0,
+            **{"hit_rollouts": [], "hit_answers": [], "hit_texts": []},
         }
     common |= {"whole_mass": 0.0, "open_mass": 1e-3, "certificate": 0.0, "estimate": 0.0, "depth": 2.0}
-    common |= {"trace_tokens": TRACE, "trace_nlls": [0.1, 0.2, 6.0, 0.0], "trace_donor_nlls": [0.1] * 4}
+    common |= {
+        "hit_rollouts": [],
+        "hit_answers": [],
+        "hit_texts": [],
+        "trace_tokens": TRACE,
+        "trace_nlls": [0.1, 0.2, 6.0, 0.0],
+        "trace_donor_nlls": [0.1] * 4,
+    }
     common |= {"profile_depths": [1, 2, 3], "profile_trials": [8, 8, 8], "profile_hits": [0, 0, 7], "cut_token": 2}
     if place % 3 == 2:
         return common | {"status": "no_hit"}
     return common | {
         **{"status": "certified", "hits": 30, "certificate": 8e-4, "estimate": 9e-4},
+        **{"hit_rollouts": [48, 50], "hit_answers": ["7", MARKUP], "hit_texts": ["= 7", f"so {MARKUP}"]},
         **{"amplification": 100.0, "amplification_low": 20.0, "amplification_high": 500.0},
     }
 
@@ -126,6 +135,19 @@ def test_the_support_table_has_the_masses_of_examined_problems() -> None:
             assert row[f"certified_{role}"] == known.get("certificate")
     control = tables.read(tables.support_path("tuned", "control"), tables.CONTROL_SUPPORT_SCHEMA, "")
     assert control["certified_base"].null_count == control.num_rows
+
+
+@pytest.mark.usefixtures("run")
+def test_the_audit_has_the_first_correct_rollouts_of_each_certificate() -> None:
+    certified = [row for place, row in enumerate(moved()) if reach_row(row, place)["status"] == "certified"]
+    audited = csv_rows("reach_hits")
+    assert len(audited) == 2 * len(certified) > 0
+    assert {row["problem_id"] for row in audited} == {row["problem_id"] for row in certified}
+    assert {(row["rollout"], row["answer"], row["second_check"]) for row in audited} == {
+        ("48", "7", "agrees"),
+        ("50", MARKUP, "can't tell"),
+    }
+    assert "The first correct rollouts behind the certificates" in Path("reports/index.html").read_text()
 
 
 @pytest.mark.usefixtures("run")
