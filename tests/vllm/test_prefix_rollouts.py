@@ -29,7 +29,7 @@ pytestmark = pytest.mark.vllm
 KINDS = [("chain", 5), ("make", 3), ("chain", 8), ("make", 5)]
 PLAIN = Decoding(temperature=1.0, top_p=1.0, max_tokens=72)
 NUCLEUS = Decoding(temperature=0.7, top_p=0.9, max_tokens=72)
-SAMPLES = 256
+SAMPLES = 160
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def torch_engine() -> Any:
 
 @pytest.fixture(scope="module")
 def rollouts(torch_engine: Any) -> list[Request]:
-    """Requests that continue the first 2, 4, 6 … tokens of a sample of each prompt."""
+    """Requests that continue the first 1, 2, 3 … tokens of a sample of each prompt."""
     rng = seeds.stream("test", "vllm", "prefixes")
     prompts = [embedded_tasks.draw_problem(rng, *KINDS[i % 4], held_out=True).prompt for i in range(8)]
     plain = [Request(f"p{i}", Prompt(prompt), range(1), ("test",)) for i, prompt in enumerate(prompts)]
@@ -55,9 +55,7 @@ def rollouts(torch_engine: Any) -> list[Request]:
         problem: tokenize_texts([text], [ended], torch_engine.tokenizer)[0] for problem, (text, ended) in texts.items()
     }
     return [
-        replace(
-            r, samples=range(SAMPLES), prefix=tuple(ids[r.problem_id][: min(2 + 2 * i, len(ids[r.problem_id]) - 1)])
-        )
+        replace(r, samples=range(SAMPLES), prefix=tuple(ids[r.problem_id][: min(1 + i, len(ids[r.problem_id]) - 1)]))
         for i, r in enumerate(plain)
     ]
 
