@@ -476,7 +476,7 @@ def import_(files: tuple[Path, ...], model: str, dataset: str, **options: Any) -
 def query(sql: str, file: Path) -> None:
     """Run SQL over all tables.
 
-    The tables are problems, completions, verdicts, support, perplexity and entropy.
+    The tables are problems, completions, verdicts, support, reach, perplexity and entropy.
     """
     import duckdb
 
