@@ -23,14 +23,16 @@ from leash.params import groups, loading
 if TYPE_CHECKING:
     from leash.sampling import cost_estimate
 
-# The stages of dvc.yaml, or single outputs, that `leash push` and `leash pull` transfer. Parameters, the numbers of the
-# report and the embedded weights are in git.
+# The stages of dvc.yaml whose outputs `leash push` and `leash pull` transfer. Parameters, the numbers of the report and
+# the embedded weights are in git.
 STAGES_BY_LEVEL: dict[str, tuple[str, ...]] = {
     "everything": (),  # DVC transfers all stages if none is named; most of it is completions
     # What every metric is computed from, at any epsilon and any k that was drawn: megabytes.
-    "verdicts": ("fetch", "verify", "reasoning", "mass", "data/reach", "categorize", "perplexity", "entropy", "report"),
+    "verdicts": ("fetch", "verify", "reasoning", "mass", "categorize", "perplexity", "entropy", "report"),
     "report": ("report",),
 }
+# Single outputs of other stages. Rollouts have texts, the tables made from them do not.
+OUTPUTS_BY_LEVEL: dict[str, tuple[str, ...]] = {"verdicts": ("data/reach",)}
 FILE_TYPE = click.Path(path_type=Path)
 PARAMS_OPTION = click.option(
     "--params", "file", type=FILE_TYPE, default=Path("params.yaml"), show_default=True, help="The parameter file."
@@ -498,7 +500,7 @@ def import_(files: tuple[Path, ...], model: str, dataset: str, **options: Any) -
 def query(sql: str, file: Path) -> None:
     """Run SQL over all tables.
 
-    The tables are problems, completions, verdicts, support, perplexity and entropy.
+    The tables are problems, completions, verdicts, support, reach, perplexity and entropy.
     """
     import duckdb
 
@@ -514,9 +516,13 @@ def query(sql: str, file: Path) -> None:
 
 
 def _run_dvc_transfer(direction: str, level: str, remote: str | None) -> None:
-    command = [direction, *(("-r", remote) if remote else ()), *STAGES_BY_LEVEL[level]]
-    click.echo(shlex.join(["dvc", *command]), err=True)
-    sys.exit(subprocess.run([sys.executable, "-m", "dvc", *command], check=False).returncode)
+    # Two calls: beside an output, DVC 3.67 leaves out most files of the stages that are named with it.
+    outputs = OUTPUTS_BY_LEVEL.get(level)
+    for targets in (STAGES_BY_LEVEL[level], outputs) if outputs else (STAGES_BY_LEVEL[level],):
+        command = [direction, *(("-r", remote) if remote else ()), *targets]
+        click.echo(shlex.join(["dvc", *command]), err=True)
+        if code := subprocess.run([sys.executable, "-m", "dvc", *command], check=False).returncode:
+            sys.exit(code)
 
 
 @main.command()
