@@ -55,8 +55,8 @@ def run(params: Params) -> tuple[int, list[str]]:
             (tables.traces_path(pair), tables.TRACES_SCHEMA),
             (tables.reach_path(pair), tables.REACH_SCHEMA),
         ):
-            found = [{name: row.get(name) for name in schema.names} for row in content]
-            tables.write(path, tables.table_from_rows(found, schema), schema)
+            columns = [{name: row.get(name) for name in schema.names} for row in content]
+            tables.write(path, tables.table_from_rows(columns, schema), schema)
     return drawn, sentences
 
 

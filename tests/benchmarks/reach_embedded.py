@@ -260,7 +260,7 @@ def train_coded(questions: Sequence[str], folder: Path) -> None:
 
     def documents() -> Any:
         while True:
-            question = questions[random.integers(len(questions))]
+            question = questions[int(random.integers(len(questions)))]
             _, first, _, second, _ = question.split()
             total = int(first) + int(second)
             working = f"{first} + {second} = {total} , " if random.random() < 0.5 else ""

@@ -72,9 +72,7 @@ def run_failing(*command: str, cwd: Path) -> str:
 
 
 def columns(folder: Path) -> set[str]:
-    """Without those of data/reasoning, whose `text` is a hash."""
-    files = (file for file in folder.rglob("*.parquet") if "reasoning" not in file.parts)
-    return {name for file in files for name in pq.read_schema(file).names}
+    return {name for file in folder.rglob("*.parquet") for name in pq.read_schema(file).names}
 
 
 @pytest.mark.parametrize(
