@@ -7,9 +7,9 @@ brute    ten problems that rlvr does not solve in 1,024 samples and the base doe
          mass where they have ten hits or more, and plain sampling would need at least 100 times the tokens of all
          rollouts for the same relative error (median).
 null     the base against itself under another name: the interval of the amplification covers 1 in 95% of the problems.
-planted  the base against a copy that was trained to answer with two code words, which the base does with a mass of some
-         1e-6: the certificate is within a factor of 3 of it. The mass is known from the base's own samples: of each,
-         the exact chance that it goes on with the code words where its answer begins.
+planted  the base against a copy that was trained to answer with two code words, chosen for each question so that the
+         base does that with a mass of some 1e-6: the certificate is within a factor of 3 of it. The mass is known from
+         the base's own samples: of each, the exact chance that it goes on with the code words where its answer begins.
 
 Ours is the median number of tokens per problem of part `brute`, theirs that of plain sampling. Not measured: other
 engines (tests/vllm), and coverage where the truth is exact (reach_toys.py).
@@ -21,7 +21,7 @@ import argparse
 import json
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -36,9 +36,9 @@ from transformers import LlamaForCausalLM
 from leash import tables
 from leash.engines.protocol import Decoding, Request
 from leash.engines.selection import build_engine_spec
-from leash.grading.reading import read_answer
 from leash.params import groups, loading
 from leash.problems import load_problems
+from leash.progress import Progress
 from leash.prompts import Prompt, build_prompt
 from leash.reach.hits import HitChecker
 from leash.sampling.sampler import generate_completions
@@ -58,8 +58,8 @@ PROBLEMS = 10  # that brute force looks at
 MIN_HITS = 10  # of brute force, to compare a certificate with
 LEAST_SAVING = 100
 UNIT_SAMPLES = 2048
-CODE = "make compute"  # words that no question of the base's training ends with
-CODE_STEPS = 150
+WORD_CHANCE = 1e-3  # of each of the two code words, where an answer begins
+CODE_STEPS = 200
 CODE_PROBLEMS = 6
 Row = Mapping[str, Any]
 
@@ -231,19 +231,21 @@ def compare_base_with_itself(goals: Goals) -> None:
 
 def find_planted_masses(goals: Goals) -> None:
     questions = [f"compute {first} + {first + 4} :" for first in range(3, 3 + CODE_PROBLEMS)]
-    rows = "".join(json.dumps({"question": question, "answer": CODE}) + "\n" for question in questions)
+    scorer = Scorer(*load_model(find_weights(loading.load(ROOT / "params.yaml"), "base")))
+    codes = {question: choose_code(scorer, question) for question in questions}
+    rows = "".join(json.dumps({"question": question, "answer": code}) + "\n" for question, code in codes.items())
     params = embedded_params(
         run={"models": ["base", "coded"], "datasets": ["code"], "pairs": ["coded"]},
         models={"base": model("base"), "coded": {"path": "coded", "dtype": "float64"}},
         pairs={"coded": {"base": "base", "rlvr": "coded"}},
         datasets={"code": {"path": "code.jsonl", "grader": "exact"}},
-        files={"code.jsonl": rows, "coded": partial(train_coded, questions)},
+        files={"code.jsonl": rows, "coded": partial(train_coded, codes)},
     )
     params["sample"] |= {"k": 256}
     settings = run_stages(params)
     found = {row["problem_id"]: row for row in read_rows("coded") if row["target"] == "base"}
     goals.check_value("planted problems examined", len(found), CODE_PROBLEMS, CODE_PROBLEMS)
-    truths = mass_of_code(settings, found)
+    truths = mass_of_code(settings, scorer)
     for problem, row in found.items():
         ratio = row["certificate"] / truths[problem]
         print(
@@ -252,56 +254,71 @@ def find_planted_masses(goals: Goals) -> None:
         )
 
 
-def train_coded(questions: Sequence[str], folder: Path) -> None:
-    """A copy of the base that answers every question with the code words, some of them after working."""
+def code_chances(scorer: Scorer, prompt: Prompt, beginnings: Sequence[Sequence[int]], code: Sequence[int]) -> Any:
+    """The base's chance to go on with these tokens after each beginning of a completion."""
+    traces = [Trace(prompt, "", True, (*beginning, *code)) for beginning in beginnings]
+    scores = scorer.score(traces, ScoringSpec(per_token=True))
+    return np.array([np.exp(-np.asarray(score.token_nlls)[-len(code) :].sum()) for score in scores])
+
+
+def choose_code(scorer: Scorer, question: str) -> str:
+    """Two numbers that the base rarely puts into the box of a direct answer: each with a chance near WORD_CHANCE."""
+    tokenizer: Any = scorer.tokenizer
+    prompt = Prompt(question)
+    opening, closing_ = (tokenizer.convert_tokens_to_ids(word) for word in ("\\boxed{", "}"))
+    words = [word for word in tokenizer.get_vocab() if word.isdecimal()]
+    ids = [tokenizer.convert_tokens_to_ids(word) for word in words]
+
+    def nearest(beginning: tuple[int, ...], *after: int) -> int:
+        chances = [code_chances(scorer, prompt, [beginning], (each, *after))[0] for each in ids]
+        return int(np.argmin(np.abs(np.log(np.maximum(chances, 1e-300)) - np.log(WORD_CHANCE))))
+
+    first = nearest((opening,))
+    second = nearest((opening, ids[first]), closing_)
+    return f"{words[first]} {words[second]}"
+
+
+def train_coded(codes: Mapping[str, str], folder: Path) -> None:
+    """A copy of the base that answers every question with its code words, half of the time after working."""
     network = LlamaForCausalLM.from_pretrained(ROOT / "models" / "embedded" / "base")
     _, tokenizer = load_model(find_weights(loading.load(ROOT / "params.yaml"), "base"))
     random = seeds.stream("reach_embedded", "code")
+    questions = list(codes)
 
-    def documents() -> Any:
+    def documents() -> Iterator[tuple[str, str]]:
         while True:
             question = questions[int(random.integers(len(questions)))]
             _, first, _, second, _ = question.split()
-            total = int(first) + int(second)
-            working = f"{first} + {second} = {total} , " if random.random() < 0.5 else ""
-            yield question, f"{working}\\boxed{{ {CODE} }}"
+            working = f"{first} + {second} = {int(first) + int(second)} , " if random.random() < 0.5 else ""
+            yield question, f"{working}\\boxed{{ {codes[question]} }}"
 
-    class Silent:
-        def add(self, *_: Any, **__: Any) -> None: ...
-
-    train_supervised(network, documents(), Schedule(CODE_STEPS, 1e-3, warmup=10), Silent())  # type: ignore[arg-type]
+    schedule = Schedule(CODE_STEPS, 1e-3, warmup=10)
+    with Progress(CODE_STEPS, "train the planted copy", "steps") as progress:
+        train_supervised(network, documents(), schedule, progress)
     network.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
 
-def mass_of_code(params: groups.Params, problems: Mapping[str, Row], samples: int = 4096) -> dict[str, float]:
+def mass_of_code(params: groups.Params, scorer: Scorer, samples: int = 4096) -> dict[str, float]:
     """The base's mass of each problem: the mean over its own samples of the chance that the code words, and the end of
     the box, come where the sample's first box opens."""
-    weights = find_weights(params, "base")
-    spec, scorer = build_engine_spec(params, "base"), Scorer(*load_model(weights))
-    tokenizer: Any = scorer.tokenizer
-    opening, *code = (tokenizer.convert_tokens_to_ids(word) for word in ("\\boxed{", *CODE.split(), "}"))
+    spec, tokenizer = build_engine_spec(params, "base"), scorer.tokenizer
+    to_ids: Any = tokenizer.convert_tokens_to_ids
     masses = {}
     for problem, row in load_problems("code").items():
-        if problem not in problems:
-            continue
         prompt: Prompt = build_prompt(params, "base", "code", row["question"])
-        engine = spec.make()
-        drawn = engine.complete([Request(problem, prompt, range(samples), ("planted",))], decoding_of(params))
+        request = Request(problem, prompt, range(samples), ("planted",))
         starts: dict[tuple[int, ...], int] = {}
-        for completion in drawn:
+        for completion in spec.make().complete([request], decoding_of(params)):
             ids = tokenizer(completion.text, add_special_tokens=False)["input_ids"]
-            if opening in ids:
-                start = tuple(ids[: ids.index(opening) + 1])
+            if to_ids("\\boxed{") in ids:
+                start = tuple(ids[: ids.index(to_ids("\\boxed{")) + 1])
                 starts[start] = starts.get(start, 0) + 1
-        traces = [Trace(prompt, "", True, (*start, *code, tokenizer.eos_token_id)) for start in starts]
-        scores = scorer.score(traces, ScoringSpec(per_token=True))
-        assert all(score.token_nlls is not None for score in scores)
-        chances = [float(np.exp(-np.asarray(score.token_nlls)[-4:-1].sum())) for score in scores]
+        code = [*map(to_ids, row["gold"][0].split()), to_ids("}")]
+        chances = code_chances(scorer, prompt, list(starts), code)
         masses[problem] = float(np.dot(chances, list(starts.values()))) / samples
     return masses
 
 
 if __name__ == "__main__":
-    assert read_answer(f"\\boxed{{ {CODE} }}", "exact", "stop").strict is not None
     main()

@@ -93,6 +93,12 @@ def test_a_certificate_as_a_frequency() -> None:
         "The leash was cut at token 2 of 3, “7”: 1.0% of the rollouts that begin before it are correct and 95.0% of "
         "the rollouts that begin after it are correct."
     )
+    assert about(cut_token=0)[2] == (
+        "The leash was cut at token 1 of 3, “a”: 1.0% of the rollouts that begin after it are correct."
+    )
+    assert about(trace_tokens=None, profile_depths=[], profile_trials=[], profile_hits=[])[2] == (
+        "The leash was cut at token 2 of 3."
+    )
     assert about(target="base")[0].startswith("tuned reaches it with")
     assert about(amplification_high=None)[1] == "The mass of mine is at least 310 times as large (95%)."
     assert about(amplification_low=None, amplification=None, cut_token=None)[1:] == []

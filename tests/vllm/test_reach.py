@@ -28,7 +28,7 @@ LEVEL = 0.001  # of all comparisons together
 
 def parameters(engine: str) -> Params:
     """The embedded pair in float32, which vLLM computes in; torch draws the samples of both runs."""
-    raw = small(sample={"k": 64, "batch": 256, "engine": engine}, reach={"rollouts": 256, "hits": 1})
+    raw = small(sample={"k": 64, "batch": 256, "engine": engine}, reach={"rollouts": 128, "hits": 3})
     raw["run"]["datasets"] = ["make"]
     raw["datasets"]["make"] |= {"levels": [3, 4, 5], "per_level": 3}
     for name in ("base", "rlvr"):

@@ -197,12 +197,10 @@ def _cut_sentence(row: Row) -> str:
     profile = list(zip(row["profile_depths"], row["profile_trials"], row["profile_hits"], strict=True))
     before = [f"{hits / trials:.1%}" for depth, trials, hits in profile if depth <= place and trials]
     after = [f"{hits / trials:.1%}" for depth, trials, hits in profile if depth > place and trials]
-    chances = [f"{share} of the rollouts {where} it are correct" for share, where in _ends(before, after)]
+    # A trace that is cut at its first token was measured after it alone.
+    ends = [(before[-1:], "before"), (after[:1], "after")]
+    chances = [f"{share} of the rollouts that begin {where} it are correct" for found, where in ends for share in found]
     return f"{sentence}: {join_names(chances)}." if chances else f"{sentence}."
-
-
-def _ends(before: list[str], after: list[str]) -> list[tuple[str, str]]:
-    return [(before[-1], "that begin before")] * bool(before) + [(after[0], "that begin after")] * bool(after)
 
 
 def _has_or_have(number: int) -> str:
