@@ -58,7 +58,8 @@ PROBLEMS = 10  # that brute force looks at
 MIN_HITS = 10  # of brute force, to compare a certificate with
 LEAST_SAVING = 100
 UNIT_SAMPLES = 2048
-WORD_CHANCE = 1e-3  # of each of the two code words, where an answer begins
+CODE_CHANCE = 1e-6  # of two code words, where an answer begins
+FIRST_WORDS = 20
 CODE_STEPS = 200
 CODE_PROBLEMS = 6
 Row = Mapping[str, Any]
@@ -254,28 +255,27 @@ def find_planted_masses(goals: Goals) -> None:
         )
 
 
-def code_chances(scorer: Scorer, prompt: Prompt, beginnings: Sequence[Sequence[int]], code: Sequence[int]) -> Any:
-    """The base's chance to go on with these tokens after each beginning of a completion."""
+def code_chances(
+    scorer: Scorer, prompt: Prompt, beginnings: Sequence[Sequence[int]], code: Sequence[int], last: int | None = None
+) -> Any:
+    """The base's chance of the last tokens (default: all of the code) of each beginning and the code after it."""
     traces = [Trace(prompt, "", True, (*beginning, *code)) for beginning in beginnings]
     scores = scorer.score(traces, ScoringSpec(per_token=True))
-    return np.array([np.exp(-np.asarray(score.token_nlls)[-len(code) :].sum()) for score in scores])
+    return np.array([np.exp(-np.asarray(score.token_nlls)[-(last or len(code)) :].sum()) for score in scores])
 
 
 def choose_code(scorer: Scorer, question: str) -> str:
-    """Two numbers that the base rarely puts into the box of a direct answer: each with a chance near WORD_CHANCE."""
+    """Two numbers that the base rarely puts into the box of a direct answer: with a chance near CODE_CHANCE."""
     tokenizer: Any = scorer.tokenizer
-    prompt = Prompt(question)
     opening, closing_ = (tokenizer.convert_tokens_to_ids(word) for word in ("\\boxed{", "}"))
     words = [word for word in tokenizer.get_vocab() if word.isdecimal()]
     ids = [tokenizer.convert_tokens_to_ids(word) for word in words]
-
-    def nearest(beginning: tuple[int, ...], *after: int) -> int:
-        chances = [code_chances(scorer, prompt, [beginning], (each, *after))[0] for each in ids]
-        return int(np.argmin(np.abs(np.log(np.maximum(chances, 1e-300)) - np.log(WORD_CHANCE))))
-
-    first = nearest((opening,))
-    second = nearest((opening, ids[first]), closing_)
-    return f"{words[first]} {words[second]}"
+    first = code_chances(scorer, Prompt(question), [(opening, each) for each in ids], (closing_,), last=2)
+    likely = np.argsort(-first)[1:FIRST_WORDS]  # the most likely one is the right answer, as a rule
+    pairs = [(i, j) for i in likely for j in range(len(words))]
+    chances = code_chances(scorer, Prompt(question), [(opening, ids[i], ids[j]) for i, j in pairs], (closing_,), last=3)
+    i, j = pairs[int(np.argmin(np.abs(np.log(np.maximum(chances, 1e-300)) - np.log(CODE_CHANCE))))]
+    return f"{words[i]} {words[j]}"
 
 
 def train_coded(codes: Mapping[str, str], folder: Path) -> None:
