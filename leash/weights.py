@@ -182,6 +182,19 @@ def find_weights(params: Params, name: str) -> Weights:
     return weights
 
 
+@cache
+def load_end_tokens(weights: Weights) -> frozenset[int]:
+    """The tokens at which engines end a completion of this model: those of its generation config, else its config."""
+    from transformers import AutoConfig, GenerationConfig
+
+    try:
+        generation = GenerationConfig.from_pretrained(weights.source, revision=weights.revision or "main")
+    except OSError:  # it has none
+        generation = GenerationConfig.from_model_config(AutoConfig.from_pretrained(**weights.from_pretrained_kwargs))
+    ends = generation.eos_token_id
+    return frozenset(ends if isinstance(ends, list) else () if ends is None else (ends,))
+
+
 def explain_load_error(weights: Weights, error: Exception) -> LeashError | None:
     """The error to show if the user can allow what failed to load, else None."""
     if not weights.trust_remote_code and "trust_remote_code" in str(error):

@@ -14,7 +14,11 @@ from contextlib import ExitStack, closing
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from leash import tables
 from leash.engines.selection import build_engine_spec
+from leash.errors import LeashError
 from leash.params.groups import Params
 from leash.problems import load_problems
 from leash.reach.hits import HitChecker
@@ -23,8 +27,8 @@ from leash.reach.known_scores import score_completions
 from leash.reach.rollouts import PlannedRollouts, RolloutStore, draw_rollouts
 from leash.reach.rows import build_row
 from leash.reach.search import ROUNDS, KnownCompletion, Search, decoding_nlls
-from leash.reach.tasks import Task
-from leash.weights import find_weights, load_tokenizer
+from leash.reach.tasks import Place, Task
+from leash.weights import find_weights, load_end_tokens, load_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -33,6 +37,17 @@ if TYPE_CHECKING:
 GRADED_TOGETHER = 1 << 14
 
 TaskKey = tuple[str, str, str]  # pair, data set, problem
+
+
+class IncompleteRoundError(LeashError):
+    """Rollouts that were drawn are not all on disk. A share of those that are there would not be that of all."""
+
+    def __init__(self, place: Place, found: int, wanted: int) -> None:
+        self.place, self.found, self.wanted = place, found, wanted
+        super().__init__(
+            f"{tables.rollouts_folder(place.pair, place.target, place.dataset)} has {found:,} of {wanted:,} rollouts: "
+            f"run `leash reach` again, which draws the missing ones."
+        )
 
 
 def examine(
@@ -82,8 +97,12 @@ def start_searches(
                 scores[model, task.place.dataset, task.problem_id, completion.tokens]
                 for model in (task.place.target, task.place.donor)
             )
-            own_nlls, other_nlls = (decoding_nlls(completion, each, limit) for each in (own, other))
-            known.append(KnownCompletion(completion, own_nlls, other_nlls, own.untempered))
+            own_nlls, other_nlls = (
+                decoding_nlls(completion, each, limit, load_end_tokens(find_weights(params, model)))
+                for each, model in ((own, task.place.target), (other, task.place.donor))
+            )
+            excluded = bool(np.isinf(own.nlls).any())
+            known.append(KnownCompletion(completion, own_nlls, other_nlls, own.untempered, excluded))
         searches.append(Search(task, known, params.reach))
     return searches
 
@@ -121,7 +140,9 @@ def grade_round(
     for store in stores:
         checker = checkers[store.place.dataset]
         planned = [each for search in searches if search.task.place == store.place for each in search.planned[number]]
+        read = 0
         for chunk in _in_chunks(store.read(planned)):
+            read += len(chunk)
             answers = [checker.answer(each.task.problem_id, row["text"], row["finish"]) for each, row in chunk]
             found = [
                 (each.task.problem_id, answer)
@@ -139,6 +160,8 @@ def grade_round(
                     tail, ended = row.get("tail"), row["finish"] == "stop"  # files without any tail lack the column
                     found_hit = Completion(tokens, row["text"] + (tail or ""), ended, tokens, tail is not None)
                     hits[each.task][row["sample"]] = found_hit
+        if read != (wanted := sum(len(each.numbers) for each in planned)):
+            raise IncompleteRoundError(store.place, read, wanted)
     return hits
 
 
@@ -159,8 +182,10 @@ def add_hits(
         for completion in completions
     ]
     scores = score_completions(params, wanted, name)
+    limit = params.sample.max_tokens or 0
     for search in searches:
         place, problem = search.task.place, search.task.problem_id
         for completion in new[search.task]:
             found = scores[place.target, place.dataset, problem, completion.tokens]
-            search.tree.add(completion.tokens, decoding_nlls(completion, found, params.sample.max_tokens or 0))
+            ends = load_end_tokens(find_weights(params, place.target))
+            search.tree.add(completion.tokens, decoding_nlls(completion, found, limit, ends))

@@ -32,10 +32,16 @@ class Completion:
     cut: bool = False
     times: Counter[str] = field(default_factory=Counter, compare=False)  # how often each model wrote it
 
-    def decoding_nlls(self, nlls: FloatArray, max_tokens: int) -> FloatArray:
-        """The nll of each token if sampling stops at `max_tokens`. A completion that was longer, or that no end of
-        text, stop string or limit ended, as imported ones may be, is impossible; its beginning is not."""
+    def decoding_nlls(self, nlls: FloatArray, max_tokens: int, ends: frozenset[int]) -> FloatArray:
+        """The nll of each token if sampling stops at `max_tokens` and at the tokens `ends`. A completion that was
+        longer, or that no end of text, stop string or limit ended, as imported ones may be, is impossible; its
+        beginning is not. Nor can a model go on behind an end of text, or end where another model does."""
         limited = nlls.copy()
+        inside = next((i for i, token in enumerate(self.tokens[:-1]) if token in ends), None)
+        if inside is not None:
+            limited[inside:] = np.inf
+        if self.ended and self.tokens[-1] not in ends:
+            limited[-1] = np.inf
         if len(limited) > max_tokens:
             limited[max_tokens - 1 :] = np.inf
         elif not self.ended and not self.cut and 0 < len(limited) < max_tokens:

@@ -26,7 +26,7 @@ def build_row(search: Search, tokenizer: PreTrainedTokenizerBase) -> dict[str, A
         "dataset": task.place.dataset,
         "problem_id": task.problem_id,
         "target": task.place.role,
-        "status": "unreachable",
+        "status": "no_hit",
         **{name: getattr(task, name) for name in ("n_target", "c_target", "n_donor", "c_donor")},
         "completions": len(search.known),
         "outside": sum(each.logp == -np.inf for each in search.of_donor),
@@ -38,8 +38,8 @@ def build_row(search: Search, tokenizer: PreTrainedTokenizerBase) -> dict[str, A
     if search.tree.trace:
         row |= {**_bounds(search), **_trace(search, tokenizer)}
         row["cut_token"] = find_cut_token(row["trace_nlls"], search.tree.profile(), row["estimate"] or 0.0)
-    elif task.c_target:
-        row["status"] = "no_hit"  # it has hits of its own, but nothing that a rollout could start from
+    elif not task.c_target and search.never_drawn:
+        row["status"] = "unreachable"  # otherwise it has hits of its own, or the known ones are too long or never ended
     audited = sorted(search.audited.items())
     row |= {
         "hit_rollouts": [number for number, _ in audited],

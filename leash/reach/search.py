@@ -40,6 +40,7 @@ class KnownCompletion:
     nlls: FloatArray
     donor_nlls: FloatArray
     untempered: float
+    excluded: bool = False  # temperature and top_p give one of its tokens no probability under the target
 
     @property
     def logp(self) -> float:
@@ -50,11 +51,11 @@ class KnownCompletion:
         return -float(self.donor_nlls.sum())
 
 
-def decoding_nlls(completion: Completion, scores: TokenScores, max_tokens: int) -> FloatArray:
+def decoding_nlls(completion: Completion, scores: TokenScores, max_tokens: int, ends: frozenset[int]) -> FloatArray:
     """The nll of each token. After an empty prompt the first token has none: such completions prove nothing."""
     if len(scores.nlls) != len(completion.tokens):
         return np.full(len(completion.tokens), np.inf)
-    return completion.decoding_nlls(scores.nlls, max_tokens)
+    return completion.decoding_nlls(scores.nlls, max_tokens, ends)
 
 
 @dataclass
@@ -81,6 +82,11 @@ class Search:
     @property
     def of_donor(self) -> list[KnownCompletion]:
         return [each for each in self.known if each.completion.times[self.task.place.donor]]
+
+    @property
+    def never_drawn(self) -> bool:
+        """Whether each of the donor's completions has a token that temperature and top_p exclude."""
+        return all(each.excluded for each in self.of_donor)
 
     def plan(self, number: int) -> list[PlannedRollouts]:
         """Choose the prefixes of a round's rollouts."""

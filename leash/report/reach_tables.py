@@ -41,7 +41,6 @@ REACH_TABLE_SCHEMA = pa.schema(
         **dict.fromkeys(("c_target", "n_target", "c_donor", "n_donor"), INT64),
         **PROBLEM_NUMBERS,
         "cut_place": INT64,
-        "cut_token": tables.STRING,
     }
 )
 PROVEN_COLUMNS = {f"{mass:g}": f"mass_{format_mass(mass)}" for mass in MASS_THRESHOLDS}
@@ -96,15 +95,13 @@ def reach_table(params: Params, reach: pa.Table, support: pa.Table) -> pa.Table:
     rows = []
     for category, row in _expanded_or_shrunk(reach, support):
         base, rlvr = params.models_of(row["pair"])
-        place, tokens = row["cut_token"], row["trace_tokens"]
+        place = row["cut_token"]
         rows.append(
             {
                 **{name: row[name] for name in REACH_TABLE_SCHEMA.names if name in row},
                 "category": category,
                 "target": base if row["target"] == "base" else rlvr,
                 "cut_place": None if place is None else place + 1,
-                # Quoted: a token may be a space or the end of a line. Null without the trace's text on this machine.
-                "cut_token": None if place is None or not tokens else json.dumps(tokens[place], ensure_ascii=False),
             }
         )
     order = {pair: i for i, pair in enumerate(params.run.pairs)}

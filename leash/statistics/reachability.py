@@ -190,7 +190,7 @@ def summarize_reach(
     for letter, target in TARGETS.items():
         inside = [problem for problem, own in zip(problems, category.tolist(), strict=True) if own == letter]
         examined = [by_key[(*problem, target)] for problem in inside if (*problem, target) in by_key]
-        summary[letter] = {"problems": len(inside), **summarize_category(examined, confidence)}
+        summary[letter] = {"problems": len(inside), **summarize_category(examined, len(problems), confidence)}
     summary["expected"] = {
         str(k): {name: list(ends) for name, ends in expected_categories(*bounds["base"], *bounds["rlvr"], k).items()}
         for k in EXPECTED_KS
@@ -198,19 +198,28 @@ def summarize_reach(
     return summary
 
 
-def summarize_category(rows: Sequence[Mapping[str, Any]], confidence: float) -> dict[str, Any]:
-    """What is known of the examined problems of a category. The problems that count as `proven` at one threshold are
-    all above it, with this confidence."""
-    certificates = [row["certificate"] for row in rows if row["certificate"] is not None]
+def summarize_category(rows: Sequence[Mapping[str, Any]], problems: int, confidence: float) -> dict[str, Any]:
+    """What is known of the examined problems of a category, out of `problems` in all.
+
+    The counts of `proven` hold together with this confidence: all problems that they count are above the thresholds.
+    So a reader, or a sentence, may pick any of them. The largest certificate and the smallest upper bound are picked
+    from many, too, so each bound has a share of the error: among the examined problems, and for upper bounds among all,
+    since plain samples chose the problems."""
     p_values = {
         threshold: np.array([p_value_above(threshold, **certificate_of(row)) for row in rows])
         for threshold in MASS_THRESHOLDS
     }
+    each = 1 - (1 - confidence) / len(MASS_THRESHOLDS)
+    of_examined, of_all = (1 - (1 - confidence) / max(number, 1) for number in (len(rows), problems))
+    uppers = [upper_bound(row["n_target"], row["c_target"], of_all) for row in rows]
+    certificates = [
+        lower_bound(**certificate_of(row), confidence=of_examined) for row in rows if row["status"] != "unreachable"
+    ]
     return {
         "examined": len(rows),
         **{status: sum(row["status"] == status for row in rows) for status in ("certified", "unreachable")},
-        "proven": {f"{threshold:g}": count_proven(p_values[threshold], confidence) for threshold in MASS_THRESHOLDS},
-        "smallest_upper": min((row["upper"] for row in rows), default=None),
+        "proven": {f"{threshold:g}": count_proven(p_values[threshold], each) for threshold in MASS_THRESHOLDS},
+        "smallest_upper": min(uppers, default=None),
         "largest_certificate": max(certificates, default=None),
     }
 

@@ -130,7 +130,12 @@ def test_verdicts_alone_give_the_metrics_of_the_full_run_at_another_epsilon_and_
     assert not [path for path in (clone / "data" / "completions").rglob("*") if path.is_file()]
     assert "up to date" in shell("dvc", "status", "categorize", "report", cwd=clone)
     ours, theirs = made(clone), made(full)
-    quotes = {"reports/index.html", "reports/decisive_hits.csv"}  # these show texts if there are any
+    # These show texts if there are any.
+    quotes = {
+        "reports/index.html",
+        "reports/decisive_hits.csv",
+        *(f"reports/tables/reach_hits.{x}" for x in ("csv", "md")),
+    }
     assert {path for path in ours if ours[path] != theirs[path]} <= quotes
     assert set(ours) == {path for path in theirs if not path.startswith(WITH_TEXTS)}
     assert ours["reports/metrics.json"] != made(origin)["reports/metrics.json"]

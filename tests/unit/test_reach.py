@@ -22,7 +22,7 @@ from leash.reach.known import Completion, build_completions, count_distinct
 from leash.reach.rows import build_row, find_cut_token
 from leash.reach.search import KnownCompletion, Search
 from leash.sample_ledger import Ledger
-from leash.weights import find_weights, load_tokenizer
+from leash.weights import find_weights, load_end_tokens, load_tokenizer
 from stages.fetch import stage as fetch
 from stages.reach import stage as reach
 from stages.sample import stage as sample
@@ -293,9 +293,9 @@ def test_a_problem_whose_known_completions_are_all_impossible_is_unreachable(pro
     tokenizer = load_tokenizer(find_weights(project, "base"))
     place = tasks.Place("rlvr", "make", "rlvr", "rlvr", "base", 100)
 
-    def row(c_target: int) -> dict[str, Any]:
+    def row(c_target: int, excluded: bool = True) -> dict[str, Any]:
         completion = Completion((5, 6), "a", True, times=Counter(base=3))
-        known = KnownCompletion(completion, np.array([0.1, np.inf]), np.array([0.1, 0.1]), 9.0)
+        known = KnownCompletion(completion, np.array([0.1, np.inf]), np.array([0.1, 0.1]), 9.0, excluded)
         search = Search(tasks.Task(place, "p", 100, c_target, 100, 3, False), [known], Reach(rollouts=64))
         assert [search.plan(number) for number in (1, 2, 3)] == [[], [], []]
         return build_row(search, tokenizer)
@@ -305,6 +305,7 @@ def test_a_problem_whose_known_completions_are_all_impossible_is_unreachable(pro
     assert found["untempered"] == pytest.approx(math.exp(-9))
     assert found["upper"] == pytest.approx(1 - 0.05 ** (1 / 100))
     assert row(1)["status"] == "no_hit"  # by a completion of its own it is reached
+    assert row(0, excluded=False)["status"] == "no_hit"  # too long, say: the settings exclude no token
     tables.table_from_rows([found], tables.REACH_SCHEMA).validate(full=True)
 
 
@@ -345,12 +346,20 @@ def test_equal_tokens_are_one_completion(project: Params) -> None:
 def test_what_the_target_would_not_have_ended_there_is_impossible() -> None:
     nlls, inf = np.array([0.5, 0.5, 0.5]), np.inf
 
-    def limited(max_tokens: int, *, ended: bool = False, cut: bool = False) -> list[float]:
-        return list(Completion((5, 6, 7), "a", ended, cut=cut).decoding_nlls(nlls, max_tokens).tolist())
+    def limited(max_tokens: int, *ends: int, ended: bool = False, cut: bool = False) -> list[float]:
+        completion = Completion((5, 6, 7), "a", ended, cut=cut)
+        return list(completion.decoding_nlls(nlls, max_tokens, frozenset(ends or (7,))).tolist())
 
     assert limited(8, ended=True) == limited(8, cut=True) == limited(3) == [0.5, 0.5, 0.5]
     assert limited(8) == [0.5, 0.5, inf]
     assert limited(2, ended=True) == [0.5, inf, inf]
+    # The target ends at 6 too, so nothing follows it, not even a rollout; or it does not end at 7.
+    assert limited(8, 6, 7, ended=True) == [0.5, inf, inf]
+    assert limited(8, 9, ended=True) == [0.5, 0.5, inf]
+
+
+def test_the_ends_are_those_of_the_engine(project: Params) -> None:
+    assert load_end_tokens(find_weights(project, "base")) == {2}
 
 
 def test_the_leash_is_cut_at_the_least_likely_token_of_the_steepest_rise() -> None:

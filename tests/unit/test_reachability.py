@@ -131,7 +131,27 @@ def row_of(problem: str, target: str, hits: int, **other: object) -> dict[str, o
     numbers = {"whole_mass": 1e-7, "open_mass": 1e-3, "hits": hits, "rollouts": 1000}
     certificate = lower_bound(1e-7, 1e-3, hits, 1000, 0.95)
     names = {"dataset": "toy", "problem_id": problem, "target": target, "status": "certified"}
+    names |= {"n_target": 1000, "c_target": 0}
     return {**names, **numbers, "certificate": certificate, "upper": upper_bound(1000, 0, 0.95), **other}
+
+
+def test_what_a_reader_may_pick_holds_for_all_thresholds_and_problems() -> None:
+    """Twenty equal masses just above 1e-4: with the whole error for each, some would often be called larger."""
+    p_value = p_value_above(1e-4, 0.0, 1e-3, 130, 1000)
+    assert 0.05 / 4 / 2 > p_value > 0.05 / 4 / 20
+    hits = [130, *[100] * 19]
+    number = len(hits)
+    counts = counts_of([50] * number, [0] * number, 1000)
+    rows = [row_of(f"p-{i}", "rlvr", each, whole_mass=0.0) for i, each in enumerate(hits)]
+    got = summarize_reach(rows, counts, np.array(["S"] * number, dtype=object), 2048, 0.95)
+    alone = summarize_reach(
+        rows[:2], counts_of([50] * 2, [0] * 2, 1000), np.array(["S", "S"], dtype=object), 2048, 0.95
+    )
+    assert got is not None
+    assert alone is not None
+    assert got["S"]["proven"]["0.0001"] == 0
+    assert alone["S"]["proven"]["0.0001"] == 1
+    assert got["S"]["largest_certificate"] == lower_bound(0.0, 1e-3, 130, 1000, 1 - 0.05 / number)
 
 
 def test_the_summary_counts_what_is_proven() -> None:
@@ -144,9 +164,9 @@ def test_the_summary_counts_what_is_proven() -> None:
     lost, new = got["S"], got["E"]
     assert (lost["problems"], lost["examined"], lost["certified"], lost["unreachable"]) == (2, 2, 1, 1)
     assert lost["proven"] == {"0.001": 0, "0.0001": 1, "1e-05": 1, "1e-06": 1}
-    assert lost["largest_certificate"] == rows[0]["certificate"]
+    assert lost["largest_certificate"] == lower_bound(1e-7, 1e-3, 900, 1000, 0.975)  # two examined
     assert new["proven"] == {"0.001": 0, "0.0001": 0, "1e-05": 0, "1e-06": 0}
-    assert new["smallest_upper"] == upper_bound(1000, 0, 0.95)
+    assert new["smallest_upper"] == upper_bound(1000, 0, 0.99)  # one of five problems
     for ends in got["expected"].values():
         assert sum(low for low, _ in ends.values()) <= 5 <= sum(high for _, high in ends.values())
     # At 100,000 samples the certificate of about 9e-4 makes p-0 a hit of both models; that of p-1 is 1e-7.

@@ -127,11 +127,10 @@ def _letter_sentence(found: Row, letter: str, target: str, reach: Row) -> str:
     ]
     percent = f"{reach['confidence'] * 100:g}%"
     if proven:
-        what = f"{target} is proven to reach {join_names(proven)} or more ({percent} for each of these numbers)"
+        what = f"{target} is proven to reach {join_names(proven)} or more ({percent} for all of these numbers)"
     elif found["certified"]:
-        what = f"{target} reaches {found['certified']:,}, the likeliest with a mass of at least " + format_mass(
-            found["largest_certificate"], "down"
-        )
+        least = format_mass(found["largest_certificate"], "down")
+        what = f"{target} reaches {found['certified']:,}, one of them with a mass of at least {least} ({percent})"
     else:
         what = f"no certificate was found, {NO_PROOF}"
     unproven = found["examined"] - found["certified"] - found["unreachable"]
