@@ -39,6 +39,9 @@ def add_support_columns(support: pa.Table, rows: Sequence[Row]) -> pa.Table:
     """The support table of a pair with the columns of the reach table; null where no row is about a problem."""
     by_key = {(row["dataset"], row["problem_id"], row["target"]): row for row in rows}
     problems = list(zip(support["dataset"].to_pylist(), support["problem_id"].to_pylist(), strict=True))
+    # The empty table of a unit that can't be counted has all columns of the schema already.
+    old = {f"{name}_{role}" for name in SUPPORT_COLUMNS for role in ROLES} & set(support.column_names)
+    support = support.drop_columns(sorted(old))
     for name, source in SUPPORT_COLUMNS.items():
         for role in ROLES:
             values = [by_key.get((*problem, role), {}).get(source) for problem in problems] if rows else []
