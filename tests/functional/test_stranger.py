@@ -161,11 +161,11 @@ def _change_judge_prompt(repo: Path, outside: Path) -> None:
         ),
         (
             _change_grader,
-            {"verify@mine-quiz", "verify@tuned-quiz"},
+            {"verify@mine-quiz", "verify@tuned-quiz", "reach"},  # rollouts are graded, too
             ["verify", "reasoning", "mass", "reach", "categorize", "perplexity"],
         ),
         (_change_traces, {"perplexity"}, ["perplexity", "report"]),
-        (_change_judge_prompt, VERIFY, ["verify"]),
+        (_change_judge_prompt, {*VERIFY, "reach"}, ["verify", "reach"]),
     ],
     ids=lambda value: value.__name__.removeprefix("_") if callable(value) else "",
 )

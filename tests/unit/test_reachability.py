@@ -130,7 +130,7 @@ def counts_of(base: list[int], rlvr: list[int], n: int) -> Counts:
 def row_of(problem: str, target: str, hits: int, **other: object) -> dict[str, object]:
     numbers = {"whole_mass": 1e-7, "open_mass": 1e-3, "hits": hits, "rollouts": 1000}
     certificate = lower_bound(1e-7, 1e-3, hits, 1000, 0.95)
-    names = {"dataset": "toy", "problem_id": problem, "target": target, "status": "certified"}
+    names: dict[str, object] = {"dataset": "toy", "problem_id": problem, "target": target, "status": "certified"}
     names |= {"n_target": 1000, "c_target": 0}
     return {**names, **numbers, "certificate": certificate, "upper": upper_bound(1000, 0, 0.95), **other}
 
