@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from contextlib import chdir
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +25,12 @@ from leash.reach.hits import HitChecker
 from leash.reach.search import ROUNDS, Search
 from leash.sampling.sampler import decoding_from_params
 from leash.statistics.reachability import lower_bound, upper_bound
-from leash.weights import find_weights
 from stages.fetch import stage as fetch
 from stages.reach import stage as reach
 from stages.sample import stage as sample
 from stages.verify import stage as verify
 from tests.conftest import ROOT, small, write_params
-from tests.vllm.conftest import engine_on
+from tests.vllm.conftest import BASE, engine_on
 
 pytestmark = pytest.mark.vllm
 
@@ -62,6 +62,11 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def running_engine(model: str) -> Any:
+    """The engine of an embedded model that all files of tests share."""
+    return engine_on(replace(BASE, name=model, source=str(ROOT / "models" / "embedded" / model)))
+
+
 def rows() -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = tables.read(tables.reach_path("rlvr"), tables.REACH_SCHEMA, "leash reach").to_pylist()
     return found
@@ -76,7 +81,7 @@ def vllm_hits(params: Params, search: Search) -> int:
         Request(problem, prompt, each.numbers, ("vllm", str(i)), each.prefix)
         for i, each in enumerate(search.planned[len(ROUNDS)])
     ]
-    engine = engine_on(find_weights(params, place.target))
+    engine = running_engine(place.target)
     checker = HitChecker(params, problems)
     completions = list(engine.complete(requests, decoding_from_params(params, place.target, place.dataset)))
     assert len(completions) == search.rollouts
@@ -114,7 +119,7 @@ def test_vllm_gives_the_certificates_of_torch(
 
 
 def test_the_stage_runs_on_vllm(in_process: None, drawn: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selection, "_load_vllm", lambda weights, settings: engine_on(weights))
+    monkeypatch.setattr(selection, "_load_vllm", lambda weights, settings: running_engine(weights.name))
     with chdir(shutil.copytree(drawn, tmp_path / "run", symlinks=True)):
         drawn_rollouts, sentences = reach.run(parameters("vllm", 32))
         assert sentences == []
