@@ -18,7 +18,7 @@ PROBLEM: Problem = {"question": "How much is it?", "gold": ["84"], "grader": "ma
 
 
 def check(text: str) -> Working:
-    return check_equations(f"We compute. {text} So that is all we need to know about it, and we are done.", "84", "")
+    return check_working(PROBLEM, f"We compute. {text} So that is all we need to know about it, and we are done.", "84")
 
 
 # A true spelling, and a false one that differs in one number.
@@ -296,6 +296,30 @@ def test_a_text_that_was_cut_off_within_a_number_is_not_false() -> None:
 )
 def test_hostile_texts_end(text: str) -> None:
     assert check_working(PROBLEM, text, "84").process in ("sound", "unsound", "unchecked", "direct")
+
+
+RUN_ON = "\n\nQuestion: Ann has 5 bags of 6 pears. How many pears?\nAnswer: "
+APPLES: Problem = {"question": "3 boxes of 4 apples. How many apples?", "gold": ["12"], "grader": "math", "meta": {}}
+
+
+@pytest.mark.parametrize(
+    ("reply", "rest", "expected"),
+    [
+        ("3 * 4 = 12 apples.\n\\boxed{12}", RUN_ON + "5 * 6 = 35. \\boxed{35}", Working("sound")),
+        ("\\boxed{12}", RUN_ON + "5 * 6 = 30. \\boxed{30}", Working("direct")),
+        ("3 * 4 = 12\n\\boxed{12}", "<|im_end|>\n<|im_start|>user\n7 * 7 = 48", Working("sound")),
+        ("3 * 4 = 13\n\\boxed{12}", RUN_ON + "3 * 4 = 12. \\boxed{12}", Working("unsound", "3 * 4 = 13")),
+    ],
+)
+def test_equations_of_an_invented_question_do_not_count(reply: str, rest: str, expected: Working) -> None:
+    assert check_working(APPLES, reply + rest, "12") == check_working(APPLES, reply, "12") == expected
+
+
+def test_errors_are_planted_before_an_invented_question() -> None:
+    text = f"3 * 4 = 12 apples.\n\\boxed{{12}}{RUN_ON}5 * 6 = 30. \\boxed{{30}}"
+    rng = seeds.stream("test", "planting", "run-on")
+    planted = {plant_error(APPLES, text, "12", rng) for _ in range(20)}
+    assert all(each and each.endswith(" apples.\n\\boxed{12}\n") for each in planted), planted
 
 
 def test_every_kind_of_true_equation_can_be_corrupted() -> None:
