@@ -335,6 +335,61 @@ def test_every_kind_of_true_equation_can_be_corrupted() -> None:
         assert planted.endswith("\\boxed{84}.")
 
 
+ANSWER_AFTER = [
+    r"6 + 6 = 12 \boxed{12}.",
+    r"So $6 + 6 = 12$ \boxed{12}.",
+    r"$6+6=12$ $\boxed{12}$.",
+    r"\(6+6=12\) \(\boxed{12}\).",
+    r"6 + 6 = 12 **\boxed{12}**.",
+    r"6 + 6 = 12 \fbox{12}.",
+    r"6 + 6 = \frac{24}{2} \boxed{12}.",
+    r"6 + 6 = \boxed{12} \boxed{12}.",
+    r"6 + 6 = 12\boxed{12}.",
+]
+
+
+@pytest.mark.parametrize("text", ANSWER_AFTER)
+def test_an_answer_in_a_box_is_no_factor(text: str) -> None:
+    assert check(text) == Working("sound")
+    if "12\\boxed" not in text:  # they touch, so the box may be a factor
+        assert check(text.replace("6", "7", 1)).process == "unsound"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (r"\boxed{12} = 6 + 6.", "sound"),
+        (r"\boxed{12} = 6 + 7.", "unsound"),
+        (r"12 \boxed{12} = 6 + 6.", "sound"),
+        (r"3 + \boxed{4} = 5 + 2.", "sound"),
+        (r"3 + \boxed{4} = 5 + 3.", "unsound"),
+        (r"\boxed{12} $6 + 6 = 12$.", "sound"),
+        (r"\boxed{3} \frac{6}{2} = 3.", "sound"),
+        # products, and signs to fill in
+        (r"3 \cdot \boxed{4} = 12.", "sound"),
+        (r"10 + 2 = 2\boxed{6}.", "unchecked"),
+        (r"4 + 4 = 5 \boxed{+} 3.", "unchecked"),
+        (r"5 \boxed{+} 3 + 1 = 9.", "unchecked"),
+        # a formula that has ended
+        (r"$6 + 6 = 12$ $\pi$.", "sound"),
+        (r"$6 + 6 = 12$ $\frac{1}{2}$.", "sound"),
+        (r"$6 + 6 = 12$ {done}.", "sound"),
+        (r"$6 + 6 = 12$ $(x = 1)$.", "sound"),
+        (r"$5$ $6 + 6 = 12$.", "sound"),
+        (r"$\pi$ $6 + 6 = 12$.", "sound"),
+        # it goes on as a sum, or as the same number
+        (r"12 = $5$ + $7$.", "sound"),
+        (r"12 = $5$ + $8$.", "unsound"),
+        (r"$2$ $\cdot$ $6$ = $12$.", "sound"),
+        (r"$20$% + $30$% = $50$%.", "sound"),
+        (r"4 = 2 * 2 $\pi$.", "sound"),
+        (r"2\pi \cdot 2 = 4 $\pi$.", "unchecked"),
+    ],
+)
+def test_where_a_side_ends_beside_a_box_or_a_formula(text: str, expected: str) -> None:
+    assert check(text).process == expected
+
+
 def test_each_link_of_a_chain_is_read() -> None:
     read = [(e.text, e.true) for e in read_equations("It is 2 + 3 = 5 = 10/2 = 6 - 2, I say.")]
     assert read == [("2 + 3 = 5", True), ("5 = 10/2", True), ("10/2 = 6 - 2", False)]
