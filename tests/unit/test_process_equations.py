@@ -390,6 +390,49 @@ def test_where_a_side_ends_beside_a_box_or_a_formula(text: str, expected: str) -
     assert check(text).process == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("$40 + 10% = $44.", "unchecked"),
+        ("$40 + 10% = $50.", "unchecked"),
+        ("$40 + 10% = $60.", "unchecked"),
+        ("200 - 25% = 150.", "unchecked"),
+        (r"200 - 25\% = 150.", "unchecked"),
+        ("(200 + 5) - 25% = 150.", "unchecked"),
+        ("10% + 40 = 44.", "unchecked"),
+        ("60 - 10% - 10% = 48.6.", "unchecked"),
+        # sums of percent, of the whole, and of a product
+        ("100% - 30% = 70%.", "sound"),
+        ("100% - 30% = 80%.", "unsound"),
+        ("1 - 30% = 70%.", "sound"),
+        ("200 * (1 - 25%) = 150.", "sound"),
+        ("200 * (1 - 25%) = 160.", "unsound"),
+        ("40 + 40 * 10% = 44.", "sound"),
+        ("40 + 40 * 10% = 45.", "unsound"),
+        ("40 + 10% * 40 = 44.", "sound"),
+        ("40 + 10% * 40 = 45.", "unsound"),
+        ("40 + 10% of 40 = 44.", "sound"),
+    ],
+)
+def test_percent_that_is_added_to_an_amount_is_no_ordinary_sum(text: str, expected: str) -> None:
+    assert check(text).process == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["12 = 12", r"12 = \boxed{12}", "12.0 = 12", "-12 = -12", r"80% = \boxed{80\%}", r"3/4 = \boxed{\frac{3}{4}}"],
+)
+def test_the_same_number_on_both_sides_is_no_working(text: str) -> None:
+    assert check(f"Hence {text}.").process == "unchecked"
+    assert check(f"3 * 4 = 12. Hence {text}.").process == "sound"
+    assert check_working(PROBLEM, f"The answer is {text}", "12").process == "direct"
+
+
+@pytest.mark.parametrize("text", ["40% = 0.4", "0.4 = 40%", "6/2 = 3", "10^3 = 1000", "2/8 = 1/4"])
+def test_the_same_value_in_another_form_is_working(text: str) -> None:
+    assert check(f"Hence {text}.").process == "sound"
+
+
 def test_each_link_of_a_chain_is_read() -> None:
     read = [(e.text, e.true) for e in read_equations("It is 2 + 3 = 5 = 10/2 = 6 - 2, I say.")]
     assert read == [("2 + 3 = 5", True), ("5 = 10/2", True), ("10/2 = 6 - 2", False)]
