@@ -451,11 +451,43 @@ def test_workings_are_judged_as_labelled() -> None:
     assert len(cases) > 450
 
 
-@pytest.mark.parametrize("sentence", ["Work in base 7.", "We write it in binary.", "It is a 12-hour clock."])
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Work in base 7.",
+        "All numbers are in base seven.",
+        "The base-7 numerals follow.",
+        "We convert it from base 7 to base 10.",
+        "The number is 101_7 here.",
+        "The number is $101_{7}$ here.",
+        "We write it in binary.",
+        "The binary representation follows.",
+        "It is a 12-hour clock.",
+    ],
+)
 def test_sums_of_other_number_systems_are_no_flaws(sentence: str) -> None:
     assert check("9 + 5 = 2.").process == "unsound"
     assert check(f"{sentence}\n\n9 + 5 = 2.").process == "unchecked"
-    assert (
-        check_equations("We add and get 9 + 5 = 2, and that is all that there is.", "2", sentence).process != "unsound"
+    # What can't be told from a flaw is no sound working, either.
+    assert check(f"{sentence}\n\n9 + 5 = 2 and 1 + 1 = 2.").process == "unchecked"
+    assert check_equations("We add and get 9 + 5 = 2, and that is all that there is.", "2", sentence) == Working(
+        "unchecked"
     )
-    assert check("Use log base 2 here. 9 + 5 = 2.").process == "unsound"
+    assert check(f"{sentence}\n\n9 + 5 = 14.").process == "sound"
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Use log base 2 here.",
+        "The base 6 and height 4 are given.",
+        "A triangle has base 6.",
+        "There is a binary choice.",
+        "Let x_2 and a_{3} be given.",
+    ],
+)
+def test_a_word_alone_does_not_turn_the_checker_off(sentence: str) -> None:
+    assert check(f"{sentence}\n\n9 + 5 = 2.").process == "unsound"
+    assert check_equations("We add and get 9 + 5 = 2, and that is all that there is.", "2", sentence).process == (
+        "unsound"
+    )
