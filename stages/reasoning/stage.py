@@ -29,6 +29,7 @@ from leash.grading import reasoning
 from leash.grading.judging import CHARS_PER_TOKEN, JudgeCase, JudgeServer, WordCache, query_judge
 from leash.grading.process.checkers import check_working
 from leash.grading.process.planting import plant_error
+from leash.grading.run_on import cut_run_on
 from leash.params.groups import Params, Reasoning
 from leash.problems import Problem, load_problems
 from leash.statistics import seeds
@@ -124,13 +125,14 @@ def load_model_hits(
     known: dict[tuple[str, str], str] = {}
     hits = []
     for row in rows:
-        key = (row["problem_id"], row["text"])
+        text = cut_run_on(row["text"])  # the judge reads what was graded
+        key = (row["problem_id"], text)
         if key not in known:
             # Verdicts of an earlier version have no process.
             process = row.get("process")
-            known[key] = process or check_working(problems[key[0]], row["text"], row["answer"]).process
+            known[key] = process or check_working(problems[key[0]], text, row["answer"]).process
         if known[key] != "direct":
-            hits.append(Hit(model, dataset, key[0], row["sample"], row["text"], row["answer"], known[key]))
+            hits.append(Hit(model, dataset, key[0], row["sample"], text, row["answer"], known[key]))
     return hits
 
 

@@ -24,6 +24,7 @@ from result import leave, tell
 from leash.grading.process.checkers import check_working
 from leash.grading.process.equations import find_flaws, read_equations
 from leash.grading.process.planting import change_number, number_spans
+from leash.grading.run_on import cut_run_on
 from leash.statistics import seeds
 
 COMPLETIONS, CORRUPTED, GOAL = 300, 300, 0.85
@@ -75,7 +76,7 @@ def read_completions() -> Iterator[Completion]:
         with gzip.open(Path(folder) / name, "rt") as lines:
             for row in map(json.loads, lines):
                 texts = row["code"] if "code" in row else [c["full_model_response"] for c in row["completions"]]
-                yield from ((file, row["question"], text) for text in texts if text)
+                yield from ((file, row["question"], cut_run_on(text)) for text in texts if text)
 
 
 def share_detected(completions: list[Completion]) -> float:

@@ -165,7 +165,10 @@ def test_a_share_is_never_rounded_to_none_or_all() -> None:
     said = form(with_controls("P" * 9, unseen=(3, 0), work=({"sound": 27_313}, ALL_SOUND)))
     assert "does not see under 0.1% of those of base (3 of 27,316) and 0% of" in said[-1]
     said = reasoning(with_controls("P" * 9, work=({"sound": 9999, "unsound": 1}, ALL_SOUND)))
-    assert "Of the 10,000 hits of base, over 99.9% have right working and under 0.1% wrong working." in said
+    assert (
+        "Of the 10,000 hits of base, over 99.9% have working without a visible error and under 0.1% wrong working."
+        in said
+    )
 
 
 def test_right_working_gives_other_categories() -> None:
@@ -179,8 +182,8 @@ def test_right_working_gives_other_categories() -> None:
     )
     assert said[1].startswith("By the answer alone tuned reaches fewer problems than base; counting only hits whose ")
     assert said[2:] == [
-        "Of the 100 hits of base, 60.0% have right working, 36.0% wrong working and 4.0% none.",
-        "Of the 100 hits of tuned, 80.0% have right working and 20.0% wrong working.",
+        "Of the 100 hits of base, 60.0% have working without a visible error, 36.0% wrong working and 4.0% none.",
+        "Of the 100 hits of tuned, 80.0% have working without a visible error and 20.0% wrong working.",
     ]
 
 
@@ -203,6 +206,14 @@ def test_a_caution_if_many_hits_show_no_working() -> None:
         "gives the other bound: P/E/S/O 20/0/6/0; there tuned reaches fewer problems than base. The two bounds decide "
         "differently, so the working does not settle it."
     )
+    # Working that can't be checked is shown, too.
+    for few in ({"sound": 95, "direct": 5}, {"sound": 80, "unchecked": 20}):
+        said = reasoning(with_controls(own, sound=sound, work=({"sound": 10, "unchecked": 90}, few)))
+        assert "it favours tuned, whose working can be checked more often than that of base." in said[-1]
+    said = reasoning(
+        with_controls(own, sound=sound, work=({"sound": 10, "unchecked": 80, "direct": 10}, {"sound": 99, "direct": 1}))
+    )
+    assert "shows its working" not in said[-1]
     alike = reasoning(with_controls(own, work=({"sound": 50, "direct": 50}, {"sound": 50, "direct": 50})))
     assert "favours" not in alike[-1]
     assert "differently" not in alike[-1]

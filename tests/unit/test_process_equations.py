@@ -18,7 +18,7 @@ PROBLEM: Problem = {"question": "How much is it?", "gold": ["84"], "grader": "ma
 
 
 def check(text: str) -> Working:
-    return check_equations(f"We compute. {text} So that is all we need to know about it, and we are done.", "84", "")
+    return check_working(PROBLEM, f"We compute. {text} So that is all we need to know about it, and we are done.", "84")
 
 
 # A true spelling, and a false one that differs in one number.
@@ -298,6 +298,30 @@ def test_hostile_texts_end(text: str) -> None:
     assert check_working(PROBLEM, text, "84").process in ("sound", "unsound", "unchecked", "direct")
 
 
+RUN_ON = "\n\nQuestion: Ann has 5 bags of 6 pears. How many pears?\nAnswer: "
+APPLES: Problem = {"question": "3 boxes of 4 apples. How many apples?", "gold": ["12"], "grader": "math", "meta": {}}
+
+
+@pytest.mark.parametrize(
+    ("reply", "rest", "expected"),
+    [
+        ("3 * 4 = 12 apples.\n\\boxed{12}", RUN_ON + "5 * 6 = 35. \\boxed{35}", Working("sound")),
+        ("\\boxed{12}", RUN_ON + "5 * 6 = 30. \\boxed{30}", Working("direct")),
+        ("3 * 4 = 12\n\\boxed{12}", "<|im_end|>\n<|im_start|>user\n7 * 7 = 48", Working("sound")),
+        ("3 * 4 = 13\n\\boxed{12}", RUN_ON + "3 * 4 = 12. \\boxed{12}", Working("unsound", "3 * 4 = 13")),
+    ],
+)
+def test_equations_of_an_invented_question_do_not_count(reply: str, rest: str, expected: Working) -> None:
+    assert check_working(APPLES, reply + rest, "12") == check_working(APPLES, reply, "12") == expected
+
+
+def test_errors_are_planted_before_an_invented_question() -> None:
+    text = f"3 * 4 = 12 apples.\n\\boxed{{12}}{RUN_ON}5 * 6 = 30. \\boxed{{30}}"
+    rng = seeds.stream("test", "planting", "run-on")
+    planted = {plant_error(APPLES, text, "12", rng) for _ in range(20)}
+    assert all(each and each.endswith(" apples.\n\\boxed{12}\n") for each in planted), planted
+
+
 def test_every_kind_of_true_equation_can_be_corrupted() -> None:
     rng = seeds.stream("test", "planting", "equations")
     for true, false in PAIRS:
@@ -309,6 +333,104 @@ def test_every_kind_of_true_equation_can_be_corrupted() -> None:
         assert check_working(PROBLEM, planted, "84").process == "unsound"
         assert sum(a != b for a, b in zip(text, planted, strict=True)) == 1
         assert planted.endswith("\\boxed{84}.")
+
+
+ANSWER_AFTER = [
+    r"6 + 6 = 12 \boxed{12}.",
+    r"So $6 + 6 = 12$ \boxed{12}.",
+    r"$6+6=12$ $\boxed{12}$.",
+    r"\(6+6=12\) \(\boxed{12}\).",
+    r"6 + 6 = 12 **\boxed{12}**.",
+    r"6 + 6 = 12 \fbox{12}.",
+    r"6 + 6 = \frac{24}{2} \boxed{12}.",
+    r"6 + 6 = \boxed{12} \boxed{12}.",
+    r"6 + 6 = 12\boxed{12}.",
+]
+
+
+@pytest.mark.parametrize("text", ANSWER_AFTER)
+def test_an_answer_in_a_box_is_no_factor(text: str) -> None:
+    assert check(text) == Working("sound")
+    if "12\\boxed" not in text:  # they touch, so the box may be a factor
+        assert check(text.replace("6", "7", 1)).process == "unsound"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (r"\boxed{12} = 6 + 6.", "sound"),
+        (r"\boxed{12} = 6 + 7.", "unsound"),
+        (r"12 \boxed{12} = 6 + 6.", "sound"),
+        (r"3 + \boxed{4} = 5 + 2.", "sound"),
+        (r"3 + \boxed{4} = 5 + 3.", "unsound"),
+        (r"\boxed{12} $6 + 6 = 12$.", "sound"),
+        (r"\boxed{3} \frac{6}{2} = 3.", "sound"),
+        # products, and signs to fill in
+        (r"3 \cdot \boxed{4} = 12.", "sound"),
+        (r"10 + 2 = 2\boxed{6}.", "unchecked"),
+        (r"4 + 4 = 5 \boxed{+} 3.", "unchecked"),
+        (r"5 \boxed{+} 3 + 1 = 9.", "unchecked"),
+        # a formula that has ended
+        (r"$6 + 6 = 12$ $\pi$.", "sound"),
+        (r"$6 + 6 = 12$ $\frac{1}{2}$.", "sound"),
+        (r"$6 + 6 = 12$ {done}.", "sound"),
+        (r"$6 + 6 = 12$ $(x = 1)$.", "sound"),
+        (r"$5$ $6 + 6 = 12$.", "sound"),
+        (r"$\pi$ $6 + 6 = 12$.", "sound"),
+        # it goes on as a sum, or as the same number
+        (r"12 = $5$ + $7$.", "sound"),
+        (r"12 = $5$ + $8$.", "unsound"),
+        (r"$2$ $\cdot$ $6$ = $12$.", "sound"),
+        (r"$20$% + $30$% = $50$%.", "sound"),
+        (r"4 = 2 * 2 $\pi$.", "sound"),
+        (r"2\pi \cdot 2 = 4 $\pi$.", "unchecked"),
+    ],
+)
+def test_where_a_side_ends_beside_a_box_or_a_formula(text: str, expected: str) -> None:
+    assert check(text).process == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("$40 + 10% = $44.", "unchecked"),
+        ("$40 + 10% = $50.", "unchecked"),
+        ("$40 + 10% = $60.", "unchecked"),
+        ("200 - 25% = 150.", "unchecked"),
+        (r"200 - 25\% = 150.", "unchecked"),
+        ("(200 + 5) - 25% = 150.", "unchecked"),
+        ("10% + 40 = 44.", "unchecked"),
+        ("60 - 10% - 10% = 48.6.", "unchecked"),
+        # sums of percent, of the whole, and of a product
+        ("100% - 30% = 70%.", "sound"),
+        ("100% - 30% = 80%.", "unsound"),
+        ("1 - 30% = 70%.", "sound"),
+        ("200 * (1 - 25%) = 150.", "sound"),
+        ("200 * (1 - 25%) = 160.", "unsound"),
+        ("40 + 40 * 10% = 44.", "sound"),
+        ("40 + 40 * 10% = 45.", "unsound"),
+        ("40 + 10% * 40 = 44.", "sound"),
+        ("40 + 10% * 40 = 45.", "unsound"),
+        ("40 + 10% of 40 = 44.", "sound"),
+    ],
+)
+def test_percent_that_is_added_to_an_amount_is_no_ordinary_sum(text: str, expected: str) -> None:
+    assert check(text).process == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["12 = 12", r"12 = \boxed{12}", "12.0 = 12", "-12 = -12", r"80% = \boxed{80\%}", r"3/4 = \boxed{\frac{3}{4}}"],
+)
+def test_the_same_number_on_both_sides_is_no_working(text: str) -> None:
+    assert check(f"Hence {text}.").process == "unchecked"
+    assert check(f"3 * 4 = 12. Hence {text}.").process == "sound"
+    assert check_working(PROBLEM, f"The answer is {text}", "12").process == "direct"
+
+
+@pytest.mark.parametrize("text", ["40% = 0.4", "0.4 = 40%", "6/2 = 3", "10^3 = 1000", "2/8 = 1/4"])
+def test_the_same_value_in_another_form_is_working(text: str) -> None:
+    assert check(f"Hence {text}.").process == "sound"
 
 
 def test_each_link_of_a_chain_is_read() -> None:
@@ -329,11 +451,43 @@ def test_workings_are_judged_as_labelled() -> None:
     assert len(cases) > 450
 
 
-@pytest.mark.parametrize("sentence", ["Work in base 7.", "We write it in binary.", "It is a 12-hour clock."])
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Work in base 7.",
+        "All numbers are in base seven.",
+        "The base-7 numerals follow.",
+        "We convert it from base 7 to base 10.",
+        "The number is 101_7 here.",
+        "The number is $101_{7}$ here.",
+        "We write it in binary.",
+        "The binary representation follows.",
+        "It is a 12-hour clock.",
+    ],
+)
 def test_sums_of_other_number_systems_are_no_flaws(sentence: str) -> None:
     assert check("9 + 5 = 2.").process == "unsound"
     assert check(f"{sentence}\n\n9 + 5 = 2.").process == "unchecked"
-    assert (
-        check_equations("We add and get 9 + 5 = 2, and that is all that there is.", "2", sentence).process != "unsound"
+    # What can't be told from a flaw is no sound working, either.
+    assert check(f"{sentence}\n\n9 + 5 = 2 and 1 + 1 = 2.").process == "unchecked"
+    assert check_equations("We add and get 9 + 5 = 2, and that is all that there is.", "2", sentence) == Working(
+        "unchecked"
     )
-    assert check("Use log base 2 here. 9 + 5 = 2.").process == "unsound"
+    assert check(f"{sentence}\n\n9 + 5 = 14.").process == "sound"
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Use log base 2 here.",
+        "The base 6 and height 4 are given.",
+        "A triangle has base 6.",
+        "There is a binary choice.",
+        "Let x_2 and a_{3} be given.",
+    ],
+)
+def test_a_word_alone_does_not_turn_the_checker_off(sentence: str) -> None:
+    assert check(f"{sentence}\n\n9 + 5 = 2.").process == "unsound"
+    assert check_equations("We add and get 9 + 5 = 2, and that is all that there is.", "2", sentence).process == (
+        "unsound"
+    )

@@ -137,6 +137,22 @@ def test_planted_errors_measure_the_judge(server: JudgeServer) -> None:
     assert read_calibration("mine") == []
 
 
+def test_the_judge_does_not_read_what_follows_an_invented_question(server: JudgeServer) -> None:
+    params = write_run(server.url)
+    invented = "\n\nQuestion: compute 1 + 1 + 1 :\nAnswer: 1 + 1 = 3 , 3 + 1 = 3 , \\boxed{ 3 }"
+    for model in MODELS:
+        path = tables.completions_folder(model, "sums") / "a.parquet"
+        table = tables.read(path, tables.COMPLETIONS_SCHEMA, "leash sample")
+        rows = [{**row, "text": row["text"] + invented} for row in table.to_pylist()]
+        tables.write(path, tables.table_from_rows(rows, tables.COMPLETIONS_SCHEMA), tables.COMPLETIONS_SCHEMA)
+    stage.run(params)
+    asked = [read_fields(body)[1] for body in server.bodies]
+    assert asked
+    assert not any("1 + 1" in text for text in asked)
+    assert [row["sound"] for row in read_hits("tuned")] == [True, False, True] * 6
+    assert sum(row["planted"] for row in read_calibration("tuned")) == 6
+
+
 def test_no_judge_means_empty_tables(server: JudgeServer) -> None:
     stage.run(write_run(server.url))
     assert read_hits("mine")

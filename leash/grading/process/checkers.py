@@ -15,6 +15,7 @@ from __future__ import annotations
 from leash.grading.process.equations import check_equations
 from leash.grading.process.steps import check_steps, is_embedded
 from leash.grading.process.working import Process, Working
+from leash.grading.run_on import cut_run_on
 from leash.problems import Problem
 
 __all__ = ["CHECKERS", "Process", "Working", "check_working", "checker_name"]
@@ -33,10 +34,12 @@ def checker_name(problem: Problem) -> str:
 
 
 def check_working(problem: Problem, text: str, answer: str | None) -> Working:
-    """Check the working that a completion shows. `answer` is the answer that it was graded by."""
+    """Check the working that a completion shows. `answer` is the answer that it was graded by. As for the answer, what
+    follows a question that the model invents does not count."""
     name = checker_name(problem)
     if name == "none":
         return Working("unchecked")
+    text = cut_run_on(text)
     if name == "steps" and (working := check_steps(problem, text, answer)):
         return working
     return check_equations(text, answer, problem["question"])

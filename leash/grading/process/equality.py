@@ -5,8 +5,10 @@ r"""Decide whether the two sides of a numeric equation are equal.
     66.67 * 3 = 200     None: 66.67 may have been rounded
     7 / 2 = 3           None: a quotient without its remainder, or a slip
     12 × 7 = 94         False
+    12 = 12             None: it says nothing
 
-None means that there is a reading under which the equation may hold, or that a side could not be computed.
+None means that there is a reading under which the equation may hold, that it says nothing, or that a side could not be
+computed.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from fractions import Fraction
 from leash.grading.mathematics.expression import Node, UnreadableError, parse_expression
 from leash.grading.mathematics.values import REAL_DIGITS, Number, decimal_and_ulp, evaluate, number_to_mpmath
 from leash.grading.process.equation_reader import Link, Side
-from leash.grading.process.equation_tokens import Token
+from leash.grading.process.equation_tokens import OPERANDS, Token
 
 MAX_DECIMALS = 12  # in one side; each is shifted to see how much its rounding matters
 LOOSE_APPROXIMATION = Fraction(1, 10)  # relative; ≈ may be a rough estimate
@@ -32,6 +34,8 @@ UNIT_FACTORS = COMMON_UNIT_FACTORS | {2, 3, 4, 7, 8, 16, 30, 36, 360, 1440, 5280
 
 def holds(link: Link) -> bool | None:
     """Whether an equation is true (None: no verdict)."""
+    if _says_nothing(link):
+        return None
     if is_literal(link.left) and is_literal(link.right) and not _has_percent(link):
         # "4 = 10" is an end of a list, a label or a contradiction more often than a claim.
         return True if _compare_readings(link) else None
@@ -39,6 +43,14 @@ def holds(link: Link) -> bool | None:
     if verdict is False and _is_doubtful(link):
         return None
     return verdict
+
+
+def _says_nothing(link: Link) -> bool:
+    """Whether both sides are the same number or expression, as in 12 = \\boxed{12}. 40% = 0.4 are two forms of one."""
+    if _side_has_percent(link.left) != _side_has_percent(link.right):
+        return False
+    left, right = (next(_read_nodes(side)) for side in (link.left, link.right))
+    return left == right or (left.op == right.op == "num" and left.number == right.number)
 
 
 def is_literal(side: Side) -> bool:
@@ -49,7 +61,25 @@ def is_literal(side: Side) -> bool:
 
 
 def _has_percent(link: Link) -> bool:
-    return any(token.kind == "percent" for token in (*link.left.tokens, *link.right.tokens))
+    return _side_has_percent(link.left) or _side_has_percent(link.right)
+
+
+def _side_has_percent(side: Side) -> bool:
+    return any(token.kind == "percent" for token in side.tokens)
+
+
+def _adds_percent(tokens: tuple[Token, ...]) -> bool:
+    """Whether a side adds a percentage to an amount: $40 + 10% may be $44. 100% - 30% and 1 - 30% are ordinary sums."""
+    kinds = ["percent" if token.kind == "percent" else token.value for token in tokens]
+    for i, kind in enumerate(kinds):
+        if kind not in ("+", "-") or i == 0 or tokens[i - 1].kind not in OPERANDS:
+            continue
+        is_percent_after = kinds[i + 2 : i + 3] == ["percent"] and kinds[i + 3 : i + 4] not in (["*"], ["/"])
+        is_percent_before = kinds[i - 1] == "percent" and kinds[i - 3 : i - 2] not in (["*"], ["/"])
+        is_whole = kinds[i - 1] == "1" and (i == 1 or tokens[i - 2].kind in ("open", "boxed"))
+        if is_percent_after != is_percent_before and not (is_percent_after and is_whole):
+            return True
+    return False
 
 
 def _compare_readings(link: Link) -> bool | None:
@@ -71,7 +101,7 @@ def _read_nodes(side: Side) -> Iterator[Node]:
 def _spellings(tokens: tuple[Token, ...]) -> Iterator[str]:
     """Spell a side for the parser, with percent signs as hundredths and, if there are any, also as a unit."""
     yield "".join(_spell_percent(tokens))
-    if any(token.kind == "percent" for token in tokens):
+    if any(token.kind == "percent" for token in tokens) and not _adds_percent(tokens):
         yield "".join(token.value for token in tokens if token.kind not in ("percent", "degree"))
 
 
@@ -193,6 +223,8 @@ def _is_doubtful(link: Link) -> bool:
     left, right = link.left, link.right
     if left.doubtful or right.doubtful or any([t.kind for t in side.tokens] == ["pi"] for side in (left, right)):
         return True  # a lone π is a name as often as a number
+    if _adds_percent(left.tokens) or _adds_percent(right.tokens):
+        return True
     if left.labelled and (is_literal(left) or _is_range(left)):
         return True
     converts = left.units and right.units and left.units != right.units

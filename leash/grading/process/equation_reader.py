@@ -72,7 +72,7 @@ def find_links(text: str, begin: int, end: int) -> Iterator[Link]:
     """Yield the equations of text[begin:end] whose two sides were read, in order."""
     links, text_end = 0, len(text.rstrip())
     for first, last, relations in _find_windows(text, begin, end):
-        tokens = tokenize(text, first, last)
+        tokens = _split_formulas(tokenize(text, first, last))
         if first > begin and text[first - 1] != "\n":
             tokens.insert(0, Token("poison", first, first))
         if last < end:
@@ -91,6 +91,29 @@ def find_links(text: str, begin: int, end: int) -> Iterator[Link]:
             links += 1
             if links == MAX_LINKS:
                 return
+
+
+def _split_formulas(tokens: list[Token]) -> list[Token]:
+    r"""Put an end between an operand and what is no factor of it: 12 | \boxed{12}, \boxed{12} | 3, $12$ | $\pi$.
+
+    It is a `gap` if the two may be a product after all, or a sign that fills a box: 2\boxed{6}, 5 \boxed{+} 3.
+    """
+    split: list[Token] = []
+    braces: list[str] = []  # what opened each
+    after_box = False
+    for token, following in itertools.zip_longest(tokens, tokens[1:]):
+        previous = split[-1] if split else None
+        is_new = token.kind == "boxed" or token.delimited or after_box
+        if is_new and token.kind in _BEGINNINGS and previous and previous.kind in OPERANDS:
+            is_answer = token.kind == "boxed" and previous.end < token.begin and following and following.kind != "op"
+            split.append(Token("stop" if is_answer else "gap", token.begin, token.begin))
+        after_box = False
+        if token.kind in ("open", "boxed") and token.value == "{":
+            braces.append(token.kind)
+        elif token.value == "}" and braces:
+            after_box = braces.pop() == "boxed"
+        split.append(token)
+    return split
 
 
 def _find_windows(text: str, begin: int, end: int) -> Iterator[tuple[int, int, set[int]]]:
@@ -263,6 +286,9 @@ class _RightReader(_Reader):
                 if following and following.kind == "op" and not (following.value == "-" and self.touch(at + 1, at + 2)):
                     raise _UnreadError
                 break
+            if kind == "gap":
+                self.doubtful = True
+                break
             if kind in ("poison", "dots"):
                 raise _UnreadError
             if kind == "punctuation":
@@ -338,6 +364,9 @@ class _LeftReader(_Reader):
                 break
             if kind == "bullet":
                 self.bullet = True
+                break
+            if kind == "gap":
+                self.doubtful = True
                 break
             if kind in ("poison", "dots"):
                 raise _UnreadError

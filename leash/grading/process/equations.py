@@ -40,10 +40,13 @@ _RETRACTION = re.compile(
 _DOUBT_AFTER = re.compile(
     r"\b(?:not|never|cannot|but|no|fails?|should|too|modulo|mod|round\w*|remainder)\b|n't\b|\?", re.IGNORECASE
 )
-# Digits or hours for which other sums hold. In "log base 2" only the logarithm is meant.
+# Digits or hours for which other sums hold: "in base 7", "base-7", 101_7. "Log base 2" and "a base 6 cm long" are not.
+_BASE = r"(?:[2-9]|1[1-9]|two|three|four|five|six|seven|eight|nine|twelve|sixteen|[bn])\b"
 _OTHER_ARITHMETIC = re.compile(
-    r"(?<!log )(?<!logarithm )\bbase[- _](?:[2-9]|1[1-9]|two|three|four|five|six|seven|eight|nine|twelve|sixteen|[bn])"
-    r"\b|\b(?:binary|octal|hexadecimal|o['’]clock|(?:12|24)-hour|clock arithmetic)\b",
+    rf"\b(?<!log )(?<!logarithm )(?:in|to|into|from) base[- ]{_BASE}|\bbase[-_]{_BASE}|\d_\{{?(?:[2-9]|1[1-9])\b|"
+    r"\b(?:in|to|into|from) binary\b|\bbinary (?:numbers?|digits?|numerals?|representations?|form|notation|system|"
+    r"expansions?|addition|arithmetic)\b|"
+    r"\b(?:octal|hexadecimal|o['’]clock|(?:12|24)-hour|clock arithmetic)\b",
     re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(r"[.!?]\s|\n")
@@ -64,6 +67,8 @@ def check_equations(text: str, answer: str | None, question: str) -> Working:
     for begin, end in working_parts(text):
         equations = read_equations(text, begin, end)
         if flaws := _keep_flaws(text, equations, question):
+            if _has_other_arithmetic(text, question):  # they may be true there
+                return Working("unchecked")
             return unsound(min(flaws, key=lambda flaw: len(flaw.text)).text)
         if any(equation.true for equation in equations):
             return Working("sound")
@@ -75,7 +80,7 @@ def find_flaws(text: str, question: str) -> list[Equation]:
     for begin, end in working_parts(text):
         equations = read_equations(text, begin, end)
         if (flaws := _keep_flaws(text, equations, question)) or any(equation.true for equation in equations):
-            return flaws
+            return [] if _has_other_arithmetic(text, question) else flaws
     return []
 
 
@@ -113,9 +118,11 @@ def _keep_flaws(text: str, equations: list[Equation], question: str) -> list[Equ
             corrected.add(left)
         elif left not in corrected and "".join(equation.text.split()) not in asked and not _is_doubted(text, equation):
             flaws.append(equation)
-    if flaws and (_OTHER_ARITHMETIC.search(question) or _OTHER_ARITHMETIC.search(text)):
-        return []
     return flaws[::-1]
+
+
+def _has_other_arithmetic(text: str, question: str) -> bool:
+    return bool(_OTHER_ARITHMETIC.search(question) or _OTHER_ARITHMETIC.search(text))
 
 
 def _is_doubted(text: str, equation: Equation) -> bool:

@@ -17,6 +17,7 @@ from leash.grading.extraction import BOX_COMMANDS, extract
 from leash.grading.process.checkers import check_working, checker_name
 from leash.grading.process.equations import Equation, read_equations, working_parts
 from leash.grading.process.steps import split_working
+from leash.grading.run_on import cut_run_on
 from leash.problems import Problem
 
 MAX_TRIES = 40
@@ -25,7 +26,9 @@ _STEP_OPERAND = re.compile(r"(?<=[+*-] )\d{1,9}(?= = )")
 
 
 def plant_error(problem: Problem, text: str, answer: str | None, rng: np.random.Generator) -> str | None:
-    """Return a copy of sound working with one wrong step; None if the working is not sound or has nothing to change."""
+    """Return a copy of sound working with one wrong step; None if the working is not sound or has nothing to change.
+    What follows a question that the model invents is left out."""
+    text = cut_run_on(text)
     if check_working(problem, text, answer).process != "sound":
         return None
     spans = [*_places(problem, text)]

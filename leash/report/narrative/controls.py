@@ -231,7 +231,7 @@ def _complete_working(counts: Mapping[str, Any]) -> dict[str, Any]:
 def _working_sentence(counts: Mapping[str, Any], model: str) -> str:
     hits = counts["hits"]
     kinds = {
-        "sound": "have right working",
+        "sound": "have working without a visible error",  # an error that no checker sees may be in it
         "unsound": "wrong working",
         "direct": "none",
         "unchecked": "working that can't be checked",
@@ -269,12 +269,13 @@ def _instead_sentence(analysis: Analysis, control: str) -> str:
 
 def _unjudged_sentence(analysis: Analysis, working: Mapping[str, Any], base: str, trained: str) -> str:
     """A caution if many hits show no working that was checked, with the other bound: all of them counted."""
-    parts, shares = [], {}
+    parts, shares, direct = [], {}, {}
     for role, model in (("base", base), ("rlvr", trained)):
         counts = working[role]
         if not counts["hits"]:
             continue
         shares[model] = (counts["direct"] + counts["unchecked"]) / counts["hits"]
+        direct[model] = counts["direct"] / counts["hits"]
         if shares[model] > MAX_UNJUDGED:
             kinds = [("direct", "show no working"), ("unchecked", "show working that can't be checked")]
             shown = join_names([f"{counts[name]:,} {words}" for name, words in kinds if counts[name]])
@@ -284,7 +285,10 @@ def _unjudged_sentence(analysis: Analysis, working: Mapping[str, Any], base: str
     favours = ""
     if len(shares) == 2 and abs(shares[base] - shares[trained]) > MAX_UNJUDGED:
         less, more = sorted(shares, key=lambda model: shares[model])
-        favours = f", and it favours {less}, which shows its working more often than {more}"
+        # Working that can't be checked is shown all the same.
+        is_shown = direct[more] - direct[less] > MAX_UNJUDGED
+        why = "which shows its working" if is_shown else "whose working can be checked"
+        favours = f", and it favours {less}, {why} more often than {more if is_shown else f'that of {more}'}"
     unrefuted = analysis["controls"]["unrefuted"]
     other = ""
     if unrefuted["problems"] > unrefuted["uncategorized"]:
