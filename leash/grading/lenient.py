@@ -7,10 +7,11 @@ r"""Lenient reading: the last candidate answer of a reply in which strict readin
 
 A careful reader looks at the last sentence, and at the one before if the last names no value. Of several values, the
 answer is what follows the verb ("the total is", "there are"), and not a number behind a preposition ("for 30 days").
-Of a formula, it is the right side of the last equals sign. No candidates are: numbers of steps, cases, equations,
-figures and citations, dates, exponents, the name of a variable alone, bounds ("more than 12"), ranges, and the right
-side of an equation that is still to be solved (2x = 24). A reply that ends with a denial ("is not a
-solution"), a plan ("let's try n = 7"), a question or a formula that is cut off gives no answer.
+Of a formula, it is the right side of the last equals sign. A value is read whole: "2 million", "3 out of 8", "3 hours
+and 20 minutes". No candidates are: numbers of steps, cases, equations, figures and citations, dates, exponents, the
+name of a variable alone, bounds ("more than 12"), ranges, and the right side of an equation that is still to be solved
+(2x = 24). A reply that ends with a denial ("is not a solution", "(A) is incorrect"), a plan ("let's try n = 7"), an
+assumption ("suppose x = 5"), a question or a formula that is cut off gives no answer.
 
 Call it only for a text that finished and has no strict answer: the last number of a truncated text is not an answer.
 Thinking holds no candidate. Graders whose strict reading already takes the whole reply (livebench, judge), or that
@@ -19,19 +20,21 @@ need a program (code), have no lenient reading.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from leash.grading.ending import MAX_BARE_WORDS, UNIT
 from leash.grading.extraction import strip_thinking
 from leash.grading.run_on import cut_run_on
+from leash.grading.unsolved import is_unsolved, is_unsolved_plain
 
 TAIL_CHARS = 1500  # of the reply, where the last sentences are
 MAX_SENTENCES = 2
 CONTEXT_CHARS = 40  # beside a value, where the words stand that say what it is
 MAX_CANDIDATE_CHARS = 300
 GIVING_UP_CHARS = 300  # before the end
-MAX_BARE_WORDS = 6  # a reply of so few words is an answer by itself
 
 _FORMULA = re.compile(
     r"\$\$(?P<a>.*?)\$\$|\\\[(?P<b>.*?)\\\]|\\\((?P<c>.*?)\\\)|\\begin\{(?P<env>[a-z]+\*?)\}(?P<d>.*?)\\end\{(?P=env)\}"
@@ -40,14 +43,42 @@ _FORMULA = re.compile(
     r"(?:(?P<e>[^$\n]+?)(?<!\\)\$(?!\d)|(?P<f>[^$\n]*[\\=][^$\n]*)\Z)",
     re.DOTALL,
 )
+_MAGNITUDE = r"\s?(?:hundred|thousand|million|billion|trillion)\b"
+_MAGNITUDE_BEHIND = re.compile(rf"{_MAGNITUDE}")
 _NUMBER = re.compile(
     r"(?<![\w.,^_\\/{])(?P<minus>[-−](?=[$€£\d.]))?[$€£]?\s?"
     r"(?P<number>(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:\s?/\s?\d+|:\d+)?|\.\d+)(?![\w^_]*\d|\})"
+    rf"(?P<magnitude>{_MAGNITUDE})?"
     r"(?P<unit>\s?\\?%|[a-zA-Z°]*+)(?![/^*_(+]\w)(?P<modifier>-[a-zA-Z])?"
 )
 _WORDS = "zero two three four five six seven eight nine ten eleven twelve"
-_NUMBER_WORD = re.compile(rf"\b(?:{_WORDS.replace(' ', '|')})\b", re.IGNORECASE)
+_WORD = (
+    rf"(?:{_WORDS.replace(' ', '|')}|one|(?:thir|four|fif|six|seven|eigh|nine)teen|(?:twen|thir|for|fif|six|seven|eigh|"
+    r"nine)ty|hal(?:f|ves)|quarters?|thirds?|(?:four|fif|six|seven|eigh|nin|ten)ths?)"
+)
+# "two million" is a number, "thirty-six" and "two thirds" are read as they are written, "one" alone is an article.
+_NUMBER_WORD = re.compile(
+    rf"(?<![\w-])(?P<word>{_WORD})(?:(?P<magnitude>{_MAGNITUDE})|(?P<more>(?:[\s-]{_WORD})+))?(?![\w-])", re.IGNORECASE
+)
 _WORD_VALUES = dict(zip(_WORDS.split(), map(str, (0, *range(2, 13))), strict=True))
+# Measures that subdivide others, as in "3 hours 20 minutes".
+_MEASURES = (
+    "year|month|week|day|hour|hr|h|minute|min|second|sec|s",
+    "mile|yard|yd|foot|feet|ft|inch|inche|in|km|kilometer|m|meter|cm|centimeter|mm",
+    "pound|lb|ounce|oz|kg|kilogram|g|gram",
+    "dollar|cent|euro|penny|pennie",
+)
+_DIGITS = r"\d(?:[\d.,]*\d)?"
+# A value of several numbers, which is read whole. A second number of the same unit is another value.
+_COMPOUND = re.compile(
+    rf"(?<![\w.,/^])(?:{_DIGITS}\s*(?:{UNIT}\s+)?out of\s+(?:the\s+|every\s+)?{_DIGITS}"
+    rf"|{_DIGITS}\s*(?P<unit>{UNIT}),?\s+and\s+{_DIGITS}\s*(?!(?P=unit)\b){UNIT}"
+    rf"|{'|'.join(rf'{_DIGITS}[ ]?(?:{units})s?,?[ ]{_DIGITS}[ ]?(?:{units})s?' for units in _MEASURES)}"
+    rf"|(?P<ratio>{_DIGITS}\s+to\s+{_DIGITS}))(?![\w/^*=-])",
+    re.IGNORECASE,
+)
+_RATIO = re.compile(r"\b(?:ratios?|odds|proportions?)\b", re.IGNORECASE)
+_PLAIN_NUMBER = re.compile(rf"\W*{_DIGITS}\W*")
 _SENTENCE_END = re.compile(r"[.!?](?=[\s*)\"']+|$)[\s*)\"']*|\n+|;\s")
 _PLAIN_EQUATION = re.compile(r"[^=<>!:]=\s*([^=<>]+)$")
 _PLAIN_FORMULA = re.compile(
@@ -94,9 +125,10 @@ _NAMED_ALTERNATIVE = re.compile(
 # A bound, the end of a range or what is excluded is no value: "more than 12", "10 to 12", "anything but 12".
 _NO_VALUE_BEFORE = re.compile(
     r"\b(?:(?:more|greater|less|fewer|larger|smaller|bigger|higher|lower) than|(?:any|every)thing but)\s*[$€£]?$"
-    r"|\d\s*(?:[-–—]|to)\s*[$€£]?$",
+    r"|\d\s*(?:[-–—]|to)\s*[$€£]?$|\bout of\s+(?:the\s+)?$",
     re.IGNORECASE,
 )
+_RANGE_BEHIND = re.compile(r"\s+to\s+[$€£]?\d|[-–—]\d")
 _EXCLUDED_BEFORE = re.compile(r"[,(]\s*not\s*[$€£]?$|[<>≤≥≠]\s*[$€£]?$", re.IGNORECASE)
 # The verb of a clause that only says when: "she will be 20 when he is 50".
 _CLAUSE_BEFORE_VERB = re.compile(r"\b(?:when|while|if|because|until|unless)\s+(?:[\w']+\s+){1,3}$", re.IGNORECASE)
@@ -105,10 +137,23 @@ _GIVES_UP = re.compile(
     re.IGNORECASE,
 )
 _PROGRAM_LINE = re.compile(r"\s*(?:return\b|print\s*\(|def \w+\s*\(|import \w|from \w+ import|assert )")
-# An equation that is still to be solved, as 2x = 24 and x + 3 = 42. But m + n = 7 and f(2) = 4 give a value.
-_UNSOLVED_LEFT = re.compile(
-    r"(?<![\w\\({.])(?:\d+(?:\.\d+)?\s*\*?\s*[a-zA-Z](?![a-zA-Z(])|[a-zA-Z]\s*[-+/]\s*\d+(?:\.\d+)?"
-    r"|\d+\s*\([^()=]*[a-z][^()=]*\))\s*$|^\s*\\[dt]?frac\{\s*[a-z]\s*\}\{\s*\d+\s*\}\s*$"
+# A variable or a value of a function, but not a product as x(x + 1).
+_NAME = re.compile(r"[\s\\]*(?P<name>[a-zA-Z]\w*)(?:_\{?\w+\}?)?\s*(?:\((?![^()]*(?P=name))[^()]*\))?\s*")
+# Clauses that assume or plan, up to what follows from them.
+_FOLLOWS = r"(?::|\b(?:so|then|thus|hence|therefore|which|gives?|yields?|we (?:get|have|obtain|find|see))\b|=>|→|⇒|\Z)"
+_ASSUMPTION = re.compile(
+    r"(?:^|[,;:]|\b(?:so|and|now|then|next|first)\b)\W*(?:"
+    rf"(?:let(?!'?s\b|\s+(?:us|me)\b)|suppose|assume|consider|check|try|substitute|plug)\b.*?{_FOLLOWS}"
+    r"|(?:if|when|given|(?:suppos|assum|consider|check|try|substitut|plugg|tak|sett)ing)\b.*?"
+    rf"(?:,|{_FOLLOWS}))",
+    re.IGNORECASE | re.DOTALL,
+)
+# "There are 3 cases" counts the working, but "he needs 3 cases" and "there are 3 cases of beer" do not.
+_WORKING_COUNT = re.compile(
+    r"(?:^\W*|\b(?:there (?:are|is)|we (?:have|get|obtain|consider|distinguish)|gives?|us|into|leads? to|following|and)"
+    rf"\s+)(?:the |these )?(?:\d+|M+|{_WORD})\s+(?:{UNIT}\s+)?(?:(?:sub-?)?cases|equations|inequalities|unknowns|"
+    r"variables|conditions|constraints|scenarios)\b(?!\s+of\b)",
+    re.IGNORECASE,
 )
 # Sentences behind the answer: polite ones, remarks, and checks of it.
 _AFTERWARDS = re.compile(
@@ -127,10 +172,20 @@ _NO_CONCLUSION = re.compile(
     re.IGNORECASE,
 )
 _OPTION = re.compile(
-    r"(?:\b(?:option|choice|answer)s?\s*(?:is\s*)?:?\s*|\()\**\(?(?P<a>[A-Z])\b\)?|(?<![\w(])(?P<b>[A-Z])\)"
+    r"(?:\b(?i:option|choice|answer)s?\s*(?:is\s*)?:?\s*|\()\**\(?(?P<a>[A-Z])\b\)?|(?<![\w(])(?P<b>[A-Z])\)"
     r"|(?<![\w'])(?P<c>[B-HJ-Z])(?=[\s*]*[.!]?[\s*]*$)|(?<=\*\*)(?P<d>[A-Z])(?=\*\*)"
 )
-_DENIAL_BEFORE = re.compile(r"(?:\bnot|n't|\bcannot)\b[^,.;]*$")
+_OPTION_CLAUSE = re.compile(r"[,.;:]|\b(?:because|since|so|while|whereas|but)\b", re.IGNORECASE)
+_OPTION_LIST_GAP = re.compile(r"[\s,()*]*(?:,|\band\b|\bor\b)[\s,()*]*")
+_EXCLUSION = re.compile(
+    r"(?:\bnot|n't|n’t)\b|\b(?:rul(?:e|es|ed|ing) out|eliminat\w*|exclud\w*|unlike|between)\b", re.IGNORECASE
+)
+_WRONG = re.compile(
+    r"\b(?:incorrect|false|wrong|invalid|impossible|eliminated|excluded|ruled out|cannot)\b"
+    r"|(?:\b(?:is|are|was|were|can|could|do|does|must|will|would)\s+not|n't|n’t)\b",
+    re.IGNORECASE,
+)
+_OTHER_OPTIONS = re.compile(r"\b(?:others?|rest|remaining|none of)\b", re.IGNORECASE)
 _EXPRESSION = re.compile(r"[\d(][\d\s()+*-]*[\d)]")
 
 
@@ -166,7 +221,13 @@ def find_value(reply: str) -> str | None:
         is_plan = any(denial[0].lower().startswith(("let", "?")) for denial in denials)
         if is_plan or (denials and not stated):
             return None
+        if not values and _WORKING_COUNT.search(_mask(sentence)):
+            return None
         if values:
+            assumed = [found.span() for found in _ASSUMPTION.finditer(_mask(sentence))]
+            values = [v for v in values if not any(begin <= v.begin < end for begin, end in assumed)]
+            if not values:
+                return None
             chosen = stated or _main_value(sentence, values)
             before = _before(_mask(sentence), chosen.begin)
             if _NO_VALUE_BEFORE.search(before) or _GIVES_UP.search(reply[-GIVING_UP_CHARS:]):
@@ -180,11 +241,35 @@ def find_value(reply: str) -> str | None:
 def find_option(reply: str) -> str | None:
     """Return the letter of the option that the last sentences name, else the value that they give."""
     plain = reply.strip()
+    if _GIVES_UP.search(plain[-GIVING_UP_CHARS:]):
+        return None
+    has_denied = False
     for sentence, _ in _last_sentences(plain):
-        options = [m for m in _OPTION.finditer(sentence) if not _DENIAL_BEFORE.search(sentence[: m.start()])]
-        if options:
-            return str(next(filter(None, options[-1].groups())))
-    return find_value(reply)
+        denials = [denial[0].lower() for denial in _NO_CONCLUSION.finditer(_mask(sentence))]
+        if any(denial.startswith(("let", "?")) for denial in denials):
+            return None
+        options = list(_OPTION.finditer(sentence))
+        if chosen := [option for option in options if not _is_denied(sentence, option, options)]:
+            return str(next(filter(None, chosen[-1].groups())))
+        has_denied |= bool(options)
+        if denials and not options and not _OTHER_OPTIONS.search(sentence):
+            return None
+    return None if has_denied else find_value(reply)
+
+
+def _is_denied(sentence: str, option: re.Match[str], options: list[re.Match[str]]) -> bool:
+    """Whether the clause of an option denies it, or it is one of a list: "between (B) and (C)"."""
+    index = options.index(option)
+    neighbours = itertools.pairwise(options[max(index - 1, 0) : index + 2])
+    if any(_OPTION_LIST_GAP.fullmatch(sentence[first.end() : second.start()]) for first, second in neighbours):
+        return True
+    begin = max([m.end() for m in _OPTION_CLAUSE.finditer(sentence, 0, option.start())], default=0)
+    before = sentence[max(begin, options[index - 1].end() if index else 0) : option.start()]
+    end = options[index + 1].start() if index + 1 < len(options) else len(sentence)
+    behind = _OPTION_CLAUSE.split(sentence[option.end() : end])[0]
+    is_stated = re.search(r"\b(?:is|be)\W*$", before)
+    denial = _EXCLUSION.search(before) or (not is_stated and _NO_CONCLUSION.search(before))
+    return bool(denial or _WRONG.search(behind))
 
 
 def find_expression(reply: str) -> str | None:
@@ -240,7 +325,7 @@ def _last_sentences(reply: str) -> Iterator[tuple[str, list[Value]]]:
         sentence = tail[begin:end]
         if not sentence.strip(" .\n-*#_()"):
             continue
-        yield sentence, _values(sentence)
+        yield sentence, _values(sentence, tail[:begin])
         count += not _AFTERWARDS.search(masked[begin:end])
         if count == MAX_SENTENCES:
             return
@@ -255,28 +340,59 @@ def _before(masked: str, at: int) -> str:
     return masked[max(at - CONTEXT_CHARS, 0) : at]
 
 
-def _values(sentence: str) -> list[Value]:
+def _values(sentence: str, earlier: str) -> list[Value]:
     """Return the formulas and numbers that can be answers, in order; weak ones only if there are no others."""
     masked = _mask(sentence)
     found = []
     for formula in _FORMULA.finditer(sentence):
         content = next(filter(None, (formula[name] for name in "abcdef")), "")
-        if (
-            not _LABEL_BEFORE.search(_before(masked, formula.start()))
-            and (answer := _formula_value(content)) is not None
-        ):
+        if _LABEL_BEFORE.search(_before(masked, formula.start())):
+            continue
+        if (answer := _formula_value(content, earlier + sentence[: formula.start()])) is not None:
+            magnitude = _MAGNITUDE_BEHIND.match(masked, formula.end())
+            answer += magnitude[0] if magnitude else ""
             found.append(Value(formula.start(), formula.end(), answer, is_equation="=" in content))
+    skip = enumeration.end() if (enumeration := _ENUMERATION.match(sentence)) else 0
+    working = [count.span() for count in _WORKING_COUNT.finditer(masked)]
+    for compound in _compounds(sentence, skip):
+        found = [value for value in found if value.end <= compound.begin or value.begin >= compound.end]
+        found.append(compound)
+        masked = masked[: compound.begin] + "M" * (compound.end - compound.begin) + masked[compound.end :]
     for point in _PLAIN_TUPLE.finditer(masked):
         if _PLAIN_FORMULA.fullmatch(point[0]):
             found.append(Value(point.start(), point.end(), point[0]))
     masked = _PLAIN_TUPLE.sub(lambda point: "M" * len(point[0]), masked)
-    skip = enumeration.end() if (enumeration := _ENUMERATION.match(sentence)) else 0
+    found += _numbers(masked, skip)
+    if (equation := _PLAIN_EQUATION.search(masked.rstrip(" .!\n"))) and "MMM" not in equation[1]:
+        right = equation[1].strip()
+        if is_unsolved_plain(masked[max(skip, equation.start() - CONTEXT_CHARS) : equation.start() + 1], earlier):
+            return []
+        if _PLAIN_FORMULA.fullmatch(right) and re.search(r"\d|pi|π", right):
+            found = [value for value in found if value.end <= equation.start(1)]
+            found.append(Value(equation.start(1), equation.end(1), right, is_equation=True))
+    found = [value for value in found if not any(begin <= value.begin < end for begin, end in working)]
+    return sorted([value for value in found if not value.is_weak] or found)
+
+
+def _compounds(sentence: str, begin: int) -> Iterator[Value]:
+    """Yield the values that have several numbers: "3 out of 8", "5 feet 6 inches", and "3 to 2" if it is a ratio."""
+    shown = _FORMULA.sub(
+        lambda m: re.sub(r"[$\\()]", " ", m[0]) if _PLAIN_NUMBER.fullmatch(m[0]) else "M" * len(m[0]), sentence
+    )
+    is_ratio = _RATIO.search(shown)
+    for compound in _COMPOUND.finditer(shown, begin):
+        if is_ratio or not compound["ratio"]:
+            yield Value(compound.start(), compound.end(), " ".join(compound[0].split()))
+
+
+def _numbers(masked: str, begin: int) -> Iterator[Value]:
+    """Yield the numbers of plain text, in digits and in words, that are no labels, bounds or parts of a computation."""
     # A formula that lacks its dollar signs has many numbers.
-    for number in () if re.search(r"\\[a-z]+\{", masked) else _NUMBER.finditer(masked, skip):
+    for number in () if re.search(r"\\[a-z]+\{", masked) else _NUMBER.finditer(masked, begin):
         before, after = _before(masked, number.start()), masked[number.end() : number.end() + CONTEXT_CHARS]
         if _LABEL_BEFORE.search(before) or (before[-1:], after[:1]) in (("[", "]"), ("(", ")")):  # also a citation
             continue
-        if _EXCLUDED_BEFORE.search(before) or re.match(r"\s*[<>≤≥≠]", after):
+        if _EXCLUDED_BEFORE.search(before) or re.match(r"\s*[<>≤≥≠]", after) or _RANGE_BEHIND.match(after):
             continue
         if re.search(r"[*×/+]\s*$", before) or re.match(r"\s*[*×/+]\s*[\d(]", after):
             continue  # a part of a sum or product
@@ -284,37 +400,34 @@ def _values(sentence: str) -> list[Value]:
         answer = ("-" if number["minus"] else "") + re.sub(r"\s", "", number["number"]) + ("%" if "%" in unit else "")
         is_year = bool(re.fullmatch(r"[12]\d{3}", answer) and _YEAR_BEFORE.search(before))
         is_weak = is_year or bool(number["modifier"]) or unit in ("st", "nd", "rd", "th", "D")
-        found.append(Value(number.start(), number.end(), answer, is_weak))
-    for word in _NUMBER_WORD.finditer(masked, skip):
-        found.append(Value(word.start(), word.end(), _WORD_VALUES[word[0].lower()], is_weak=True))
-    if (equation := _PLAIN_EQUATION.search(masked.rstrip(" .!\n"))) and "MMM" not in equation[1]:
-        right = equation[1].strip()
-        if _UNSOLVED_LEFT.search(_before(masked, equation.start() + 1)):
-            return []
-        if _PLAIN_FORMULA.fullmatch(right) and re.search(r"\d|pi|π", right):
-            found = [value for value in found if value.end <= equation.start(1)]
-            found.append(Value(equation.start(1), equation.end(1), right, is_equation=True))
-    return sorted([value for value in found if not value.is_weak] or found)
+        yield Value(number.start(), number.end(), answer + (number["magnitude"] or ""), is_weak)
+    for word in _NUMBER_WORD.finditer(masked, begin):
+        value = {**_WORD_VALUES, "one": "1"}.get(word["word"].lower())
+        if word["more"]:
+            yield Value(word.start(), word.end(), word[0], is_weak=True)
+        elif value and (word["magnitude"] or value != "1"):
+            yield Value(word.start(), word.end(), value + (word["magnitude"] or ""), is_weak=True)
 
 
-def _formula_value(content: str) -> str | None:
+def _formula_value(content: str, before: str) -> str | None:
     """Return the value of a formula: the right side of its last equals sign. None for a name or a denial."""
-    content = re.split(r"\\\\\s*(?:\[[^\]]*\])?", content.strip().rstrip("\\ \n"))[-1].replace("&", "")
-    content = re.sub(r"\\(?:tag|label)\{[^{}]*\}", "", content).strip()
+    *rows, content = re.split(r"\\\\\s*(?:\[[^\]]*\])?", content.strip().rstrip("\\ \n"))
+    before += " ".join(rows)
+    content = re.sub(r"\\(?:tag|label)\{[^{}]*\}", "", content.replace("&", "")).strip()
     if re.search(r"\\ne(?:q|\b)|\\not\b|≠|\\equiv|\\pmod", content) or _PROSE.search(_TEXT_COMMAND.sub("", content)):
         return None
     if len(parts := re.split(r"\\q?quad(?![a-z])", content)) > 1:  # several values, steps, or a value with a remark
         if any(arrow in content for arrow in (r"\Rightarrow", r"\implies", r"\therefore")):
-            return _formula_value(parts[-1])
-        answers = [_formula_value(part) for part in parts if not re.match(r"\s*(?:\\text|\(\s*\\text)", part)]
+            return _formula_value(parts[-1], before)
+        answers = [_formula_value(part, before) for part in parts if not re.match(r"\s*(?:\\text|\(\s*\\text)", part)]
         return ", ".join(filter(None, answers)) or None
     *left, right = re.split(r"(?<![<>!\\])=", content)
     # An equation between two terms with unknowns is an answer by itself; y = … and f(x) = … name one.
     unknown = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z](?![a-zA-Z])")
-    is_name = left and re.fullmatch(r"[\s\\]*\w+(?:_\{?\w+\}?)?\s*(?:\([^()]*\))?\s*", left[0])
+    is_name = left and _NAME.fullmatch(left[0])
     if len(left) == 1 and not is_name and unknown.search(left[0]) and unknown.search(right):
         right = content
-    elif len(left) == 1 and not is_name and _UNSOLVED_LEFT.search(left[0]):
+    elif len(left) == 1 and not is_name and is_unsolved(left[0], before):
         return None
     exact, *rounded = re.split(r"\\approx(?![a-z])|≈", right)
     # A rounded value follows an exact one, unless that is a computation.

@@ -5,15 +5,18 @@
 
 Lenient reading is strict reading, or else the last candidate answer of the final reply (lenient.py). So both readings
 of a text have one answer between them, and each answer is graded once. A text that was cut off has no candidate: its
-last number is not its answer.
+last number is not its answer. If nobody recorded how it ended, it must look finished (ending.py).
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from leash.grading.ending import looks_finished
 from leash.grading.graders import registry
 from leash.grading.lenient import find_candidate
+
+ENDED = ("stop", "stop_string")  # the model or a stop string ended the text
 
 
 class Reading(NamedTuple):
@@ -33,5 +36,6 @@ class Reading(NamedTuple):
 def read_answer(text: str, grader: str, finish: str) -> Reading:
     if (answer := registry.get_extractor(grader)(text)) is not None:
         return Reading(answer)
-    candidate = None if finish == "length" else find_candidate(text, grader)
+    is_finished = finish in ENDED or (finish != "length" and looks_finished(text))
+    candidate = find_candidate(text, grader) if is_finished else None
     return Reading(candidate, is_candidate=candidate is not None)

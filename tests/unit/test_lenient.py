@@ -72,6 +72,66 @@ FORMULAS: list[Case] = [
     (r"The set is \( \emptyset \).", r"\emptyset", "a constant"),
 ]
 
+WHOLE: list[Case] = [
+    ("The price is 2 million dollars.", "2 million", "a magnitude"),
+    ("That is 1 thousand.", "1 thousand", "a magnitude without a unit"),
+    ("It costs $1.5 million", "1.5 million", "a price"),
+    (r"It costs $2$ million.", "2 million", "a magnitude behind a formula"),
+    ("The town has two million people.", "2 million", "a number word with a magnitude"),
+    ("There are thirty-six of them.", "thirty-six", "a compound number word"),
+    ("It is two thirds.", "two thirds", "a fraction in words"),
+    ("The values are two and three.", "2, 3", "but not a list"),
+    ("The probability is 3 out of 8.", "3 out of 8", "a share"),
+    (r"So it is $3$ out of $8$.", "3 out of 8", "a share of formulas"),
+    ("She earns $132 after 12 hours.", "132", "but not a preposition"),
+    ("It takes 5 people 48 hours.", "48", "but not two things"),
+    ("He has 40 dollars left out of the 100.", "40", "but not a rest"),
+    ("The ratio is 3 to 2.", "3 to 2", "a ratio in words"),
+    ("So the total is 3 hours and 20 minutes.", "3 hours and 20 minutes", "two units"),
+    ("She is 5 feet 6 inches tall.", "5 feet 6 inches", "two units without a word between"),
+    ("It takes 1 hour, 5 minutes", "1 hour, 5 minutes", "two units and a comma"),
+]
+
+UNSOLVED: list[Case] = [
+    *(
+        (f"{begin}{left} = 24{end}", None, "still to be solved")
+        for left in ("2x", "3n", "-2x", "2x + 3", "x + 3", "2^x", "x^2", "x^2 - 5x + 6", "|x|", "2(x + 1)", "x(x + 1)")
+        for begin, end in (("So $", "$."), ("so \\(", "\\)."), ("\\[ ", " \\]"), ("So ", "."))
+    ),
+    *((f"So ${left} = 24$.", None, "unsolved") for left in (r"\sqrt{x}", r"\frac{x}{2}", r"\log x", r"\left|x\right|")),
+    (r"It follows that \[ x > 0 \implies 4a = 24 \]", None, "behind an arrow"),
+    *(
+        (f"So ${left} = 24$.", "24", "a quantity")
+        for left in ("m + n", "f(2)", "a^2", "|z|", "P(A)", "n!", "a_5", r"\alpha", r"\sin A", r"\angle A", "x", "AB^2")
+    ),
+    ("So $(5 - i)(5 + i) - 2 = 24$.", "24", "the imaginary unit is no unknown"),
+    ("Since $x = 5$, $x^2 - 1 = 24$.", "24", "the unknown is given"),
+    ("So x = 5.\n\nTherefore, $x^2 - 1 = 24$.", "24", "the unknown is given before"),
+]
+
+ASSUMED: list[Case] = [
+    ("Let x = 5.", None, "a plan"),
+    ("Suppose x = 5.", None, "a plan"),
+    ("Next, assume n = 5", None, "a plan"),
+    ("There are several cases, so consider 4.", None, "a plan within a sentence"),
+    ("Check n = 4", None, "a plan"),
+    ("Substituting x = 5.", None, "a plan"),
+    ("If x = 5, then it works", None, "a condition"),
+    ("when n = 4", None, "a condition"),
+    ("Suppose n = 4, then the total is 8.", "8", "what follows from it"),
+    ("If x is 5, we get 15.", "15", "what follows from it"),
+    ("Assuming 7 days in a week, he earns 70 dollars.", "70", "what follows from it"),
+    ("Let x be the price, so $x = 15$.", "15", "what follows from it"),
+    ("There are 3 cases.", None, "the working, not its result"),
+    (r"There are $3$ possible cases.", None, "the working, not its result"),
+    ("We have 3 equations and 2 unknowns.", None, "the working, not its result"),
+    ("The total is 12.\nThere are 3 cases.", None, "the working goes on"),
+    ("The total is 12.\nThis holds in all cases.", "12", "a remark"),
+    ("There are three cases of beer.", "3", "but a thing"),
+    ("So the house needs 100 cases.", "100", "but a thing"),
+    ("Substituting the weight: average = 540 / 3 = 180 pounds.", "180", "what follows from it"),
+]
+
 NONE: list[Case] = [
     ("", None, "nothing"),
     ("I do not know.", None, "no answer"),
@@ -93,7 +153,9 @@ NONE: list[Case] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "candidate", "why"), SENTENCES + SEVERAL + FORMULAS + NONE)
+@pytest.mark.parametrize(
+    ("text", "candidate", "why"), SENTENCES + SEVERAL + FORMULAS + WHOLE + UNSOLVED + ASSUMED + NONE
+)
 def test_value_of_the_last_sentences(text: str, candidate: str | None, why: str) -> None:
     assert find_candidate(text, "math") == candidate, why
 
@@ -108,6 +170,24 @@ def test_value_of_the_last_sentences(text: str, candidate: str | None, why: str)
         ("So it is not (A).", None, "a denial"),
         ("I would say 145 degrees.", "145", "no letter, but a value"),
         ("A dog has 4 legs.", "4", "an article is no option"),
+        ("(A) is incorrect.", None, "denied behind the letter"),
+        ("Option A is wrong.", None, "denied behind the letter"),
+        ("(A) 12 cm is false.", None, "denied behind the option's text"),
+        ("Option A is right because (B) is not.", "A", "the other one is denied behind its letter"),
+        ("(D) is right, while (A) is false.", "D", "the other one is denied behind its letter"),
+        ("It must be (B).\n(A) is incorrect.", "B", "the other one is denied in a sentence of its own"),
+        ("It must be (B).\nThe other options are not possible.", "B", "the others are denied"),
+        ("It may be (B).\nBut that is not right.", None, "the option before is denied"),
+        ("Is it (B)?", None, "a question"),
+        ("So we can rule out option A.", None, "excluded"),
+        ("Eliminate (A)", None, "excluded"),
+        ("This leaves us unable to decide between (B) and (C).", None, "giving up"),
+        ("It is either (B) or (C).", None, "two options"),
+        ("I don't know; let's try option D.", None, "a plan"),
+        ("I don't know, but it could be (D).", None, "giving up"),
+        ("Let us check option D.", None, "a plan"),
+        ("We need to check option D.", None, "a plan"),
+        ("The incorrect statement is (B).", "B", "asked for what is incorrect"),
     ],
 )
 def test_option(text: str, candidate: str | None, why: str) -> None:

@@ -40,6 +40,72 @@ def test_a_text_that_was_cut_off_has_no_candidate() -> None:
     assert read_answer(r"\boxed{5} and", "math", "length").strict == "5"
 
 
+CUT = [
+    "Then the total is 12 and we still have to",
+    "x = 12\n\nStep 4: add",
+    "x = 12\n\nStep 4.",
+    "x = 12\n\n**Step 4: Add**",
+    "x = 12\n\n## Part 2",
+    "x = 12\n\n2.",
+    "We get 12. Now we continue to add the",
+    "So the first part is 12. The second",
+    "The total is 12, which leaves",
+    "The total is 12 of",
+    "The total is 12 divided",
+    "The total is 12 (as",
+    "The total is 12. So $x",
+    "The total is 12. So we get $",
+    "The total is 12:",
+]
+FINISHED = [
+    "The total is 12.",
+    "The total is 12!",
+    "The total is 12",
+    "x = 12",
+    "He pays 12 dollars",
+    "He pays $12",
+    "The area is 12 square feet",
+    "The area is 12 cm^2",
+    "So $x = 12$",
+    "So \\[ x = 12 \\]",
+    "So \\(x = 12\\).",
+    "So \\begin{align*} x &= 12 \\end{align*}",
+    "So he pays **12**",
+    "So he pays **12 dollars**",
+    'He says "the total is 12."',
+    "The total is 12 (as it was before).",
+    "The total is 12 (the same as before)",
+    "The total is 12\n\nQuestion: what is 1 + 1?\nIt is",
+    "The total is 12 dollars<|im_end|>\n<|im_start|>user\nNow add",
+]
+
+
+@pytest.mark.parametrize("finish", ["unknown", "None", "content_filter"])
+def test_a_text_that_may_be_cut_off_has_a_candidate_only_if_it_ends_as_a_finished_one(finish: str) -> None:
+    for text in CUT + FINISHED:
+        assert read_answer(text, "math", "length").answer is None
+        assert read_answer(text, "math", "stop") == read_answer(text, "math", "stop_string") != Reading(None)
+    assert [read_answer(text, "math", finish).answer for text in CUT] == [None] * len(CUT)
+    assert [read_answer(text, "math", finish).answer for text in FINISHED] == ["12"] * len(FINISHED)
+
+
+@pytest.mark.parametrize(
+    ("grader", "text", "answer"),
+    [
+        ("choice", "So I would go with (B)", "B"),
+        ("choice", "it must be option B", "B"),
+        ("exact", "12 + 1 = 13 , 13 - 9 = 4 , 4", "4"),
+        ("make", "8 - 1 = 7 , 7 * 3 = 21 , ( 8 - 1 ) * 3", "( 8 - 1 ) * 3"),
+        ("gym", "son-in-law", "son-in-law"),
+        ("gym", "Thus, the final answer is:\n0 0 6\n6 0 0", "0 0 6\n6 0 0"),
+        ("math", "Tuesday", "Tuesday"),
+        ("math", "So the total is 12 and", None),
+    ],
+)
+def test_bare_answers_look_finished(grader: str, text: str, answer: str | None) -> None:
+    assert read_answer(text, grader, "unknown").answer == answer
+
+
 @pytest.mark.parametrize("reading", ["strict", "lenient"])
 def test_both_readings_are_stored_whichever_is_chosen(project: Params, reading: str) -> None:
     name = fetch_problems(project)[0]
