@@ -17,9 +17,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from leash.grading.extraction import extract as extract_marked
-from leash.grading.extraction import strip_thinking
 from leash.grading.graders.numeric import find_quantity, parse_number, parse_quantity, strip_latex
 from leash.grading.run_on import cut_run_on
+from leash.grading.thinking import strip_thinking
 
 OPTION_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 RELATIVE_TOLERANCE = 1e-9  # what floating point leaves of equality
