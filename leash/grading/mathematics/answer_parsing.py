@@ -67,7 +67,7 @@ _NAMED_ANSWER = re.compile(
     rf"|m?\s*\\angle[\sA-Za-z_{{}}\d]*|\([A-Za-z, ]*\)|{_SYMBOL}(?:\s*:\s*{_SYMBOL})+"
     # A length, an area or a modulus. |x| = 5 is an equation for x.
     r"|\|(?:[A-Z]{2}|[zw]|\\(?:vec|overrightarrow|mathbf)\{[A-Za-z]{1,2}\})\||\\\|[^|=]{1,20}\\\||\\overline\{[A-Z]{2}\}"
-    r"|\[[A-Z]{3,6}\])"
+    r"|\[[A-Z]{3,6}\]|\\(?:vec|mathbf|overrightarrow|hat)\s*\{[A-Za-z]{1,2}\})"
     r"\s*(?:=|\\in(?![A-Za-z])|\\approx(?![A-Za-z]))\s*(?P<rest>.+)"
 )
 _MATRIX = re.compile(
@@ -75,7 +75,7 @@ _MATRIX = re.compile(
 )
 _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?!\d|,\d)")
 _NUMERAL = re.compile(
-    r"(?:\\text\{|\()?(?P<digits>[0-9A-F]*[0-9][0-9A-F]*)[})]?"
+    r"(?:\\text\{|\()?(?P<digits>[0-9A-Fa-f]*[0-9][0-9A-Fa-f]*)[})]?"
     r"(?:_\{?\s*(?:base\s*)?|\s*\(?(?:\\text\{\s*)?\(?base\s*\}?\s*)"
     rf"(?P<base>\d+|{'|'.join(NUMBER_WORDS)})\s*[)}}]*"
 )
@@ -83,6 +83,7 @@ _RELATION = re.compile(r"[<>≤≥]")
 _SET_BUILDER = re.compile(
     rf"\\\{{\s*{_SYMBOL}(?:\s*\\in\s*\\mathbb\{{R\}})?\s*(?:\\mid(?![A-Za-z])|\||:)(?P<condition>.*)\\\}}"
 )
+_MODULUS = re.compile(rf"\|\s*({_SYMBOL})\s*\|")
 _REALS_WITHOUT = re.compile(r"(?:\\mathbb\{R\}|\(-\\infty\s*,\s*\+?\\infty\s*\))\s*∖\s*\\\{(?P<points>.*)\\\}")
 CLOCK = re.compile(r"(\d{1,2})\s*:\s*([0-5]\d)")
 _TIME = re.compile(
@@ -90,9 +91,23 @@ _TIME = re.compile(
     r"(?:\\[a-z]+\s*\{)?\s*(?P<half>[ap])\s*\.?\s*m\b\.?\s*\}?",
     re.IGNORECASE,
 )
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+_MONTH = rf"(?P<month>{'|'.join(f'{name[:3]}(?:{name[3:]})?' for name in _MONTHS)}|sept)\.?"
+_DATES = [
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        rf"{_MONTH}\s*(?P<day>\d{{1,2}})(?:\s*,?\s+(?P<year>\d{{4}}))?",
+        rf"(?P<day>\d{{1,2}})\s+(?:of\s+)?{_MONTH}(?:\s*,?\s+(?P<year>\d{{4}}))?",
+        r"(?P<year>\d{4})-(?P<month>0\d|1[0-2])-(?P<day>0\d|[12]\d|3[01])",
+    )
+]
 _TIMES_OF_DAY = {"noon": "12 pm", "midnight": "12 am"}
 _REALS = frozenset([r"\mathbb{R}", r"\R", "all real numbers", "all reals"])
 _NO_SOLUTION = frozenset([r"\emptyset", "no solution", "no solutions", "empty set", "the empty set"])
+_TEXT_AROUND = re.compile(r"\\(?:text|mathrm)\s*\{([^{}]*)\}")
 _UPRIGHT = r"\\(?:text|textbf|textit|textrm|mbox|mathrm|rm)\s*\{(?:[^{}]|\{[^{}]*\})*\}"
 _UNIT_POWER = r"(?:\^\{?-?\d+\}?)?"
 _UNIT_FACTOR = (
@@ -104,7 +119,7 @@ _SIGN_UNIT = re.compile(r"(?<=[\d}\w)])\s*(°[CF]?|''|(?<=\d)['\"′″]|[€£�
 _PREFIXED_CURRENCY = re.compile(rf"(-?)\s*([{CURRENCY_SIGNS}])\s*(-?)\s*(?=[\d.\\(])")
 # A letter for a power of ten or a letter for a unit: 5k, 5M and 5K are neither 5 nor surely 5000.
 _DOUBTFUL_UNIT = re.compile(r"(?:\\[a-z]+\s*\{)?[kKMB]\}?")
-_MEASURE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>°|''|['\"′″]|\\(?:text|mathrm)\s*\{[^{}]*\}|[a-z]+)[\s,]*")
+_MEASURE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>°|''|['\"′″]|\\(?:text|mathrm)\s*\{[^{}]*\}|[a-z]+)\s*")
 _WORD_UNIT = re.compile(
     r"(?:(?<=[\d})%])\s*|(?<=\\pi)\s+)((?:(?:square|cubic|sq\.?|cu\.?)\s+)?"
     r"(?:[a-z]{4,}|day|hrs?|min|sec|mph|kph|mol|[kcmnµ]m|[mk]g|mL|[kM]?Hz|[kM]?J|[kM]W|kWh|eV|k?Pa|m[AV]|[MGT]B"
@@ -119,11 +134,12 @@ _WORD_PATTERN = re.compile(
 _NUMERIC_PART = re.compile(r"\d|\\pi")
 _NON_UNIT_WORDS = (
     "is are if for where when with not any all only no or and more less most least than times mod base plus minus over "
-    "by hundred thousand million billion trillion dozen half halves squared cubed root factorial point infinity "
+    "by hundred thousand million billion trillion dozen half halves root factorial point infinity "
     "hundreds thousands millions billions trillions dozens bn mn lakh lakhs crore crores tens score scores bc bce"
 )
 _NON_UNIT_PATTERN = re.compile(
-    rf"(?<![a-z])(?:(?i:{'|'.join((*_NON_UNIT_WORDS.split(), *(set(FUNCTIONS) - {'min'})))})|k)(?![a-z])"
+    rf"(?<![a-z])(?:(?i:{'|'.join((*_NON_UNIT_WORDS.split(), *(set(FUNCTIONS) - {'min'})))})|k(?!\}}?\s*\\Omega))"
+    r"(?![A-Za-z])|^\W*(?:\\[a-z]+\s*\{)?\s*(?:squared|cubed|of|st|nd|rd|th)\b"
 )
 _APPROXIMATION_PREFIX = re.compile(r"^(?:\\approx|approximately|about|roughly|\\sim)(?![A-Za-z])\s*")
 
@@ -155,7 +171,9 @@ def _parse_numeral(text: str) -> ParsedAnswer | None:
     if not (match := _NUMERAL.fullmatch(text)):
         return None
     base = NUMBER_WORDS.get(match["base"], match["base"])
-    return ParsedAnswer("numeral", match["digits"].lstrip("0") or "0", unit=base)
+    if re.search("[a-f]", match["digits"]) and int(base) <= 10:  # 2a_3 has a variable
+        return None
+    return ParsedAnswer("numeral", match["digits"].upper().lstrip("0") or "0", unit=base)
 
 
 def _parse_time(text: str) -> ParsedAnswer | None:
@@ -167,6 +185,17 @@ def _parse_time(text: str) -> ParsedAnswer | None:
     minutes = int(match["hour"]) % 12 * 60 + 720 * (half == "p") + int(match["minute"] or 0)
     number = Node("num", number=Fraction(minutes) + Fraction(int(match["second"] or 0), 60))
     return ParsedAnswer("time", text, node=number, unit=f"{half}m")
+
+
+def _parse_date(text: str) -> ParsedAnswer | None:
+    """Parse July 4 1776, 4 July 1776 or 1776-07-04. 2010-10-10 may be a difference, so a part must begin with 0."""
+    plain = _TEXT_AROUND.sub(r" \1 ", text).strip()
+    match = next(filter(None, (pattern.fullmatch(plain) for pattern in _DATES)), None)
+    if not match or (match["month"].isdigit() and "-0" not in plain):
+        return None
+    name = match["month"].lower()
+    month = int(name) if name.isdigit() else 1 + [month[:3] for month in _MONTHS].index(name[:3])
+    return ParsedAnswer("text", f"date {match.groupdict().get('year') or ''}-{month}-{int(match['day'])}")
 
 
 def _parse_measures(text: str) -> ParsedAnswer | None:
@@ -320,6 +349,8 @@ def _parse_inequality(text: str) -> ParsedAnswer | None:
         return None
     if len(parts) == 2 and any(re.fullmatch(rf"-\s*{_SYMBOL}", part) for part in parts):  # -x > -1 is 1 > x
         parts = [part[1:].strip() if part[0] == "-" else f"-({part})" for part in reversed(parts)]
+    if bounded := _parse_bounded_modulus(parts, signs):
+        return bounded
     if signs[0] in ">≥":
         # Turn the chain around, so that its signs are < or ≤.
         flipped = str.maketrans("<>≤≥", "><≥≤")
@@ -336,6 +367,22 @@ def _parse_inequality(text: str) -> ParsedAnswer | None:
     opening = "[" if names[0] and signs[0] == "≤" else "("
     closing = "]" if names[0] + 1 < len(parts) and signs[-1] == "≤" else ")"
     return _interval(text, low, high, opening + closing)
+
+
+def _parse_bounded_modulus(parts: list[str], signs: list[str]) -> ParsedAnswer | None:
+    """Parse |x| < 2 as -2 < x < 2, and |x| > 2 as x < -2 or x > 2."""
+    if len(parts) != 2:
+        return None
+    flip = str.maketrans("<>≤≥", "><≥≤")
+    if _MODULUS.fullmatch(parts[1]):  # 2 > |x|
+        parts, signs = parts[::-1], [signs[0].translate(flip)]
+    bound = _parse(parts[1]) if (modulus := _MODULUS.fullmatch(parts[0])) else None
+    if not modulus or not bound or not bound.node or (real_value(bound.node) or 0) <= 0:
+        return None
+    name, sign = modulus[1], signs[0]
+    if sign in "<≤":
+        return _parse(f"-({parts[1]}) {sign} {name} {sign} {parts[1]}")
+    return _parse(f"{name} {sign.translate(flip)} -({parts[1]}), {name} {sign} {parts[1]}")
 
 
 def _parse_exclusion(text: str) -> ParsedAnswer | None:
@@ -490,6 +537,7 @@ _PARSERS = (
     *(
         _parse_numeral,
         _parse_time,
+        _parse_date,
         _parse_measures,
         _parse_known_set,
         _parse_matrix,

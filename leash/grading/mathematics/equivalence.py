@@ -40,6 +40,7 @@ _NAMED_OPTION = re.compile(r"(?i:option|choice)\s+\(?([A-H])\)?")
 _LABELLED_OPTION = re.compile(
     r"(?:\\text[a-z]*\s*\{\s*)?\(?([A-H])(?:\)|[.:](?=[\s\\}]))(?:[.:]|\s)*(?:\}\s*|(?<=\s)|(?=\\))(\S.*)"
 )
+_LONE_OPTION = re.compile(r"\(?[A-H]\)?")
 _OTHER_OPTION = re.compile(r"^(?:,|and|or|not)\b|\b[A-H](?:\)|[.:]\s)")
 _INDEXED_NAME = re.compile(r"([A-Za-z])_\{?\d+\}?")
 _PLAIN_FRACTION = re.compile(r"(-?)\\[dt]?frac\{(\d{1,300})\}\{(\d{1,300})\}")
@@ -79,6 +80,8 @@ def is_equivalent(gold: str, answer: str, rules: EquivalenceRules) -> bool:
         return True
     if option := _split_option(normalize_latex(answer)):
         letter, content = option
+        if _LONE_OPTION.fullmatch(normalize_latex(gold)):  # "(B) A" is B
+            content = ""
         return text_key(normalize_latex(gold)) in (letter, f"({letter})") or (
             bool(content) and is_equivalent(gold, content, rules)
         )
@@ -144,14 +147,12 @@ def _is_same_text(gold: ParsedAnswer, answer: ParsedAnswer) -> bool:
 
 
 def _is_same_time(gold: ParsedAnswer, answer: ParsedAnswer) -> bool:
-    """Compare 3:30 PM with 3:30 p.m., 15:30 or 3:30, and 10 a.m. with 10."""
-    minutes = [_read_minutes(parsed) for parsed in (gold, answer)]
-    if minutes[0] is None or minutes[1] is None:
+    """Compare 3:30 PM with 3:30 p.m., 15:30 or 3:30, and 10 a.m. with 10. A whole hour alone is not 10:00 a.m."""
+    first, second = _read_minutes(gold), _read_minutes(answer)
+    if first is None or second is None or ("value" in (gold.kind, answer.kind) and ":" in gold.text + answer.text):
         return False
-    has_half = [
-        parsed.kind == "time" or value >= 13 * 60 for parsed, value in zip((gold, answer), minutes, strict=True)
-    ]
-    return (minutes[0] - minutes[1]) % (HALF_DAY_MINUTES * (2 if all(has_half) else 1)) == 0
+    has_half = all(parsed.kind == "time" or minutes >= 13 * 60 for parsed, minutes in ((gold, first), (answer, second)))
+    return (first - second) % (2 * HALF_DAY_MINUTES if has_half else HALF_DAY_MINUTES) == 0
 
 
 def _read_minutes(parsed: ParsedAnswer) -> Fraction | None:

@@ -9,7 +9,8 @@ symbols are compared at points derived from the symbols' names: rational numbers
 factorial or the like. Different expressions practically never agree there. All points are positive, so x and \sqrt{x^2}
 count as the same; but if there is an absolute value outside a logarithm, they have all signs and sizes, so that |x| is
 not x. The same holds under a floor or ceiling, where only the letters from i to n are whole at all points, so that
-\lfloor x \rfloor is not x. A letter may be written in either case, as constants of integration are, unless one side uses both cases.
+\lfloor x \rfloor is not x. A letter may be written in either case, as constants of integration are, unless one side
+uses both cases.
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ QUANTITY_SIGNS = f"°{CURRENCY_SIGNS}"  # what a number may carry that is no par
 
 _TEXT_COMMAND = r"\\(?:text|textbf|textit|textrm|mbox|mathrm|mathbf|mathit|rm|operatorname)\s*"
 _DEGREE = r"\^\s*\{?\s*\\circ\s*\}?"
+_ORDINAL = "(?:st|nd|rd|th)"
 _TRIG_FUNCTION = r"\\(?:sin|cos|tan|cot|sec|csc)(?:\^\{?\d+\}?)?"
 _MONTH = "(?:Jan|Febr)uary|March|April|May|June|July|August|(?:Septem|Octo|Novem|Decem)ber"
 _UNICODE_SIGNS = str.maketrans(
@@ -71,90 +72,99 @@ def _name_magnitude(match: re.Match[str]) -> str:
 
 # Each rule has a text without which it cannot match, since a search for a text is faster than one for a pattern. The
 # order matters: thousands separators go before spaces, and degrees inside trigonometric functions before degrees.
-_REWRITE_RULES: list[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
-    (needed, re.compile(pattern), replacement)
-    for needed, pattern, replacement in [
-        ("\\", r"\\(?:boxed|fbox)\s*(?=\{)", ""),
-        ("\\", r"\\(?:textnormal|textsf|texttt|textsc|textup|emph|hbox)(?![A-Za-z])", r"\\text"),
-        ("\\", r"\\(?:boldsymbol|bm|bold|underline|mathsf|mathtt)(?=\s*\{)", r"\\mathbf"),
-        ("\\", r"\\(?:text)?color\s*\{[^{}]*\}", ""),
-        ("\\", r"\\text\s*\{\s*\}", " "),
-        ("\\", rf"_\s*(?:\{{\s*)?{_TEXT_COMMAND}\{{\s*([^{{}}]*?)\s*\}}(?:\s*\}})?", r"_{\1}"),  # x_{\text{max}}
-        ("\\\\", r"\\\\(?:\[\d+pt\])?", "↵"),  # the end of a matrix's row
-        ("\\", r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|limits|nolimits)(?![A-Za-z])\.?", ""),
-        ("\\", r"(?<=\d)(?:,\\!|\\text\{,\}|\\,|\\!|\\ )\s*(?=\d{3}(?!\d))", ""),  # 32,\!348
-        ("{,", r"(?<=\d)\s*\{,\s*\}\s*(?=\d{3}(?!\d))", ""),
-        ("\\!", r"\\!", ""),
-        ("\\", r"\\(?:[,;: ]|q?quad(?![A-Za-z]))", " "),
-        ("~", r"~", " "),
-        ("\\", r"\\[()\[\]](?!\w*pt\])", ""),
-        ("\\", r"\\euro(?![A-Za-z])", "€"),
-        ("\\", r"\\pounds(?![A-Za-z])", "£"),
-        ("$", rf"(?:{_TEXT_COMMAND}\{{\s*USD?\s*\}}|\bUSD?)?\s*\\\$", DOLLAR_SIGN),
-        ("$", r"\$", ""),
-        ("USD", r"(?<![A-Za-z])USD\s*(?=\d)", DOLLAR_SIGN),
-        ("EUR", r"(?<![A-Za-z])EUR\s*(?=\d)", "€"),
-        ("GBP", r"(?<![A-Za-z])GBP\s*(?=\d)", "£"),
-        ("", r"(?<![A-Za-z])(?:INR|Rs\.?)\s*(?=\d)", "₹"),
-        ("", r"(?<=\d)\s*(USD|EUR|GBP|INR)(?![A-Za-z])", r"\\text{ \1}"),
-        ("\\", r"\\[dtc]frac(?![A-Za-z])|\\(?:nice|s)frac(?![A-Za-z])", r"\\frac"),
-        ("\\over", r"\{([^{}]*)\\over(?![A-Za-z])([^{}]*)\}", r"\\frac{\1}{\2}"),
-        ("\\choose", r"\{([^{}]*)\\choose(?![A-Za-z])([^{}]*)\}", r"\\binom{\1}{\2}"),
-        ("\\", r"\\[dt]binom(?![A-Za-z])", r"\\binom"),
-        ("\\", r"\\(?:leqslant|leqq?|le)(?![A-Za-z])", "≤"),
-        ("<=", r"<=", "≤"),
-        ("\\", r"\\(?:geqslant|geqq?|ge)(?![A-Za-z])", "≥"),
-        (">=", r">=", "≥"),
-        ("\\", r"\\lt(?![A-Za-z])", "<"),
-        ("\\", r"\\gt(?![A-Za-z])", ">"),
-        ("\\", r"\\neq?(?![A-Za-z])|\\not\s*=", "≠"),
-        ("!=", r"(?<=\s)!=", "≠"),  # without a space, 3!=6 has a factorial
-        ("\\", r"\\(?:dots|cdots|dotsc)(?![A-Za-z])", r"\\ldots "),
-        ("..", r"\.\.\.", r"\\ldots "),
-        ("…", r"…", r"\\ldots "),
-        ("\\", r"\\langle(?![A-Za-z])", "("),
-        ("\\", r"\\rangle(?![A-Za-z])", ")"),
-        ("\\", r"\\lbrace(?![A-Za-z])", r"\\{"),
-        ("\\", r"\\rbrace(?![A-Za-z])", r"\\}"),
-        ("\\", r"\\[lr]?vert(?![A-Za-z])", "|"),
-        ("\\", r"\\colon(?![A-Za-z])", ":"),
-        ("\\", r"\\varnothing(?![A-Za-z])", r"\\emptyset"),
-        ("\\", r"\\(?:setminus|backslash)(?![A-Za-z])", "∖"),
-        ("+/-", r"\+/-", r"\\pm "),
-        ("**", r"\*\*(?=[-\d({])", "^"),  # a power as Python writes it
-        ("10", r"(?<=\d)\s*[xX]\s*(?=10\s*\^)", r"\\times "),
-        ("\\", rf"({_TRIG_FUNCTION})\s*\(?\s*([\d.]+)\s*{_DEGREE}\s*\)?", r"\1(\2\\pi/180)"),
-        (".", r"(?<![A-Za-z])(?:np|math|sympy)\.(?=[a-z])", ""),
-        ("", rf"(?<=\d)\s*\^?\s*\{{?(?:{_TEXT_COMMAND}\{{)?(?:st|nd|rd|th)\b\}}*", ""),  # 6th, 6^{\text{th}}
-        ("%", r"\\%", "%"),
-        ("%", r"(?<=\d)\s*%", "%"),
-        ("p", rf"(?<=[\d}}])\s*(?:{_TEXT_COMMAND}\{{\s*)?(?:percent(?:age)?|per cent|pct)\b(?:\s*\}})?", "%"),
-        ("\\", rf"(?:{_DEGREE}|\\degrees?(?![A-Za-z]))\s*", "°"),
-        ("deg", rf"(?<=[\d}}])\s*(?:{_TEXT_COMMAND}\{{\s*deg(?:rees?)?\s*\}}|deg(?:rees?)?\b)\s*", "°"),
-        (
-            "°",
-            rf"(?<=°)(?:{_TEXT_COMMAND}\{{\s*([CF])\s*\}}|([CF])(?![A-Za-z])|(?:C|F)(?:elsius|ahrenheit)\b)",
-            _scale_letter,
-        ),
-        ("\\", r"(?<=\d)\s*\^\s*\{\s*\\prime\s*\\prime\s*\}", '"'),  # seconds and minutes of arc
-        ("\\", r"(?<=\d)\s*\^\s*\{\s*\\prime\s*\}", "'"),
-        ("\\", r"\^\s*\{\s*\\prime\s*\}|\^\s*\\prime(?![A-Za-z])", "'"),
-        ("\\", rf"{_TEXT_COMMAND}\{{\s*([ei])\s*\}}", r"\1"),
-        # A Greek letter in upright type is the same letter. Omega and mu may be units.
-        ("\\", rf"{_TEXT_COMMAND}\{{\s*(\\(?:pi|theta|alpha|beta|gamma|lambda|phi|infty))\s*\}}", r"\1 "),
-        ("\\", rf"{_TEXT_COMMAND}\{{\s*(floor|ceil|abs)\s*\}}\s*(?=\()", r"\1"),
-        ("\\", rf"{_TEXT_COMMAND}\{{\s*:\s*\}}", ":"),
-        ("\\lor", r"\\lor(?![A-Za-z])", ", "),
-        (
-            "",
-            rf"([{CURRENCY_SIGNS}]\s*[\d.,]*\d)\s*(?:{_TEXT_COMMAND}\{{\s*([kKMB])\s*\}}|([kKMB])(?![A-Za-z]))",
-            _name_magnitude,
-        ),
-        ("to", rf"(?<=[\d}}])\s*(?:{_TEXT_COMMAND}\{{\s*to\s*\}}|\bto\b)\s*(?=[\d\\])", ":"),  # 11 to 21
-        (",", rf"((?:{_MONTH})\s+\d{{1,2}}),", r"\1"),  # July 4, 1776
-        ("", r"(?:^|(?<=[-+,(\[\s{]))(?:infinity|inf|oo)(?=\s*(?:[,)\]}]|$))", r"\\infty"),
-    ]
+_RULES: list[tuple[str, str, str | Callable[[re.Match[str]], str]]] = [
+    ("\\", r"\\(?:boxed|fbox)\s*(?=\{)", ""),
+    ("\\", r"\\(?:textnormal|textsf|texttt|textsc|textup|emph|hbox)(?![A-Za-z])", r"\\text"),
+    ("\\", r"\\(?:boldsymbol|bm|bold|underline|mathsf|mathtt)(?=\s*\{)", r"\\mathbf"),
+    ("\\", r"\\(?:text)?color\s*\{[^{}]*\}", ""),
+    ("\\", r"\\text\s*\{\s*\}", " "),
+    ("\\", rf"_\s*\{{\s*{_TEXT_COMMAND}\{{\s*base\s*\}}\s*(\d+)\s*\}}", r"_{\1}"),
+    ("\\", rf"_\s*\{{\s*{_TEXT_COMMAND}\{{\s*([^{{}}]*?)\s*\}}\s*\}}", r"_{\1}"),  # x_{\text{max}}
+    ("\\", rf"_\s*{_TEXT_COMMAND}\{{\s*([^{{}}]*?)\s*\}}", r"_{\1}"),
+    ("\\\\", r"\\\\(?:\[\d+pt\])?", "↵"),  # the end of a matrix's row
+    ("\\", r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|limits|nolimits)(?![A-Za-z])\.?", ""),
+    ("\\", r"(?<=\d)(?:,\\!|\\text\{,\}|\\,|\\!|\\ )\s*(?=\d{3}(?!\d))", ""),  # 32,\!348
+    ("{,", r"(?<=\d)\s*\{,\s*\}\s*(?=\d{3}(?!\d))", ""),
+    ("\\!", r"\\!", ""),
+    ("\\", r"\\(?:[,;: ]|q?quad(?![A-Za-z]))", " "),
+    ("~", r"~", " "),
+    ("\\", r"\\[()\[\]](?!\w*pt\])", ""),
+    ("\\", r"\\euro(?![A-Za-z])", "€"),
+    ("\\", r"\\pounds(?![A-Za-z])", "£"),
+    ("$", rf"(?:{_TEXT_COMMAND}\{{\s*USD?\s*\}}|\bUSD?)?\s*\\\$", DOLLAR_SIGN),
+    ("$", r"\$", ""),
+    ("USD", r"(?<![A-Za-z])USD\s*(?=\d)", DOLLAR_SIGN),
+    ("EUR", r"(?<![A-Za-z])EUR\s*(?=\d)", "€"),
+    ("GBP", r"(?<![A-Za-z])GBP\s*(?=\d)", "£"),
+    ("", r"(?<![A-Za-z])(?:INR|Rs\.?)\s*(?=\d)", "₹"),
+    ("", r"(?<=\d)\s*(USD|EUR|GBP|INR)(?![A-Za-z])", r"\\text{ \1}"),
+    ("\\", r"\\[dtc]frac(?![A-Za-z])|\\(?:nice|s)frac(?![A-Za-z])", r"\\frac"),
+    ("\\over", r"\{([^{}]*)\\over(?![A-Za-z])([^{}]*)\}", r"\\frac{\1}{\2}"),
+    ("\\choose", r"\{([^{}]*)\\choose(?![A-Za-z])([^{}]*)\}", r"\\binom{\1}{\2}"),
+    ("\\", r"\\[dt]binom(?![A-Za-z])", r"\\binom"),
+    ("\\", r"\\(?:leqslant|leqq?|le)(?![A-Za-z])", "≤"),
+    ("<=", r"<=", "≤"),
+    ("\\", r"\\(?:geqslant|geqq?|ge)(?![A-Za-z])", "≥"),
+    (">=", r">=", "≥"),
+    ("\\", r"\\lt(?![A-Za-z])", "<"),
+    ("\\", r"\\gt(?![A-Za-z])", ">"),
+    ("\\", r"\\neq?(?![A-Za-z])|\\not\s*=", "≠"),
+    ("!=", r"(?<=\s)!=", "≠"),  # without a space, 3!=6 has a factorial
+    ("\\", r"\\(?:dots|cdots|dotsc)(?![A-Za-z])", r"\\ldots "),
+    ("..", r"\.\.\.", r"\\ldots "),
+    ("…", r"…", r"\\ldots "),
+    ("\\", r"\\langle(?![A-Za-z])", "("),
+    ("\\", r"\\rangle(?![A-Za-z])", ")"),
+    ("\\", r"\\lbrace(?![A-Za-z])", r"\\{"),
+    ("\\", r"\\rbrace(?![A-Za-z])", r"\\}"),
+    ("\\", r"\\[lr]?vert(?![A-Za-z])", "|"),
+    ("\\", r"\\colon(?![A-Za-z])", ":"),
+    ("\\", r"\\varnothing(?![A-Za-z])", r"\\emptyset"),
+    ("\\", r"\\(?:setminus|backslash)(?![A-Za-z])", "∖"),
+    ("+/-", r"\+/-", r"\\pm "),
+    ("**", r"\*\*(?=[-\d({])", "^"),  # a power as Python writes it
+    ("10", r"(?<=\d)\s*[xX]\s*(?=10\s*\^)", r"\\times "),
+    ("\\", rf"({_TRIG_FUNCTION})\s*\(?\s*([\d.]+)\s*{_DEGREE}\s*\)?", r"\1(\2\\pi/180)"),
+    (".", r"(?<![A-Za-z])(?:np|math|sympy)\.(?=[a-z])", ""),
+    *(  # 6th, 6^{th}, 6^{\text{th}}: what opens closes
+        ("", rf"(?<=\d)\s*{pattern}", "")
+        for pattern in (
+            rf"\^\s*\{{\s*{_TEXT_COMMAND}\{{\s*{_ORDINAL}\s*\}}\s*\}}",
+            rf"\^?\s*{_TEXT_COMMAND}\{{\s*{_ORDINAL}\s*\}}",
+            rf"\^\s*\{{\s*{_ORDINAL}\s*\}}",
+            rf"\^?{_ORDINAL}\b",
+        )
+    ),
+    ("%", r"\\%", "%"),
+    ("%", r"(?<=\d)\s*%", "%"),
+    ("p", rf"(?<=[\d}}])\s*(?:{_TEXT_COMMAND}\{{\s*)?(?:percent(?:age)?|per cent|pct)\b(?:\s*\}})?", "%"),
+    ("\\", rf"(?:{_DEGREE}|\\degrees?(?![A-Za-z]))\s*", "°"),
+    ("deg", rf"(?<=[\d}}])\s*(?:{_TEXT_COMMAND}\{{\s*deg(?:rees?)?\s*\}}|deg(?:rees?)?\b)\s*", "°"),
+    (
+        "°",
+        rf"(?<=°)(?:{_TEXT_COMMAND}\{{\s*([CF])\s*\}}|([CF])(?![A-Za-z])|(?:C|F)(?:elsius|ahrenheit)\b)",
+        _scale_letter,
+    ),
+    ("\\", r"(?<=\d)\s*\^\s*\{\s*\\prime\s*\\prime\s*\}", '"'),  # seconds and minutes of arc
+    ("\\", r"(?<=\d)\s*\^\s*\{\s*\\prime\s*\}", "'"),
+    ("\\", r"\^\s*\{\s*\\prime\s*\}|\^\s*\\prime(?![A-Za-z])", "'"),
+    ("\\", rf"{_TEXT_COMMAND}\{{\s*([ei])\s*\}}", r"\1"),
+    # A Greek letter in upright type is the same letter. Omega and mu may be units.
+    ("\\", rf"{_TEXT_COMMAND}\{{\s*(\\(?:pi|theta|alpha|beta|gamma|lambda|phi|infty))\s*\}}", r"\1 "),
+    ("\\", rf"{_TEXT_COMMAND}\{{\s*(floor|ceil|abs)\s*\}}\s*(?=\()", r"\1"),
+    ("\\", rf"{_TEXT_COMMAND}\{{\s*:\s*\}}", ":"),
+    ("\\lor", r"\\lor(?![A-Za-z])", ", "),
+    (
+        "",
+        rf"([{CURRENCY_SIGNS}]\s*[\d.,]*\d)\s*(?:{_TEXT_COMMAND}\{{\s*([kKMB])\s*\}}|([kKMB])(?![A-Za-z]))",
+        _name_magnitude,
+    ),
+    ("to", rf"(?<=[\d}}])\s*(?:{_TEXT_COMMAND}\{{\s*to\s*\}}|\bto\b)\s*(?=[\d\\])", ":"),  # 11 to 21
+    (",", rf"((?:{_MONTH})\s+\d{{1,2}}),", r"\1"),  # July 4, 1776
+    ("", r"(?:^|(?<=[-+,(\[\s{]))(?:infinity|inf|oo)(?=\s*(?:[,)\]}]|$))", r"\\infty"),
+    ("\\infty", r"\b(?:negative|minus)\s+\\infty", r"-\\infty"),
 ]
+_REWRITE_RULES = [(needed, re.compile(pattern), replacement) for needed, pattern, replacement in _RULES]
 _CONJUNCTION = re.compile(
     rf"\s*,?\s*(?:{_TEXT_COMMAND}\{{\s*(?:and|or)\s*\}}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z]))\s*"
 )
@@ -198,7 +208,7 @@ def normalize_latex(text: str) -> str:
             text = pattern.sub(replacement, text)
     text = _INTRODUCTION.sub("", expand_magnitudes(_CONJUNCTION.sub(", ", text)), count=1)
     text = strip_outer_braces(" ".join(text.split()).rstrip(".,;: \\")).rstrip(".,;: ")
-    text = _REPEATING_DECIMAL.sub(_repeating_to_fraction, text)
+    text = expand_repeating_decimals(text)
     if (number := read_number_words(text)) is not None:
         return number
     if dotted := _DOTTED_DECIMAL.fullmatch(text):
@@ -255,6 +265,11 @@ def expand_magnitudes(text: str, times: str = "\\times ") -> str:
     return _MAGNITUDE.sub(expand, text)
 
 
+def expand_repeating_decimals(text: str) -> str:
+    r"""Write 0.1\overline{6} and 0.(3) as fractions."""
+    return _REPEATING_DECIMAL.sub(_repeating_to_fraction, text)
+
+
 def _repeating_to_fraction(match: re.Match[str]) -> str:
     r"""Write 0.1\overline{6} as \frac{15}{90}."""
     whole, fixed, repeated = [part for part in match.groups() if part is not None][-3:]
@@ -294,6 +309,7 @@ def text_key(text: str) -> str:
     words = _WRAPPED_TEXT.sub(r"\1", text)
     words = words.casefold() if len(words) > 2 or words in ("No", "NO") else words
     words = re.sub(r"\b([ap])\.\s*m\b\.?", r"\1m", words)
+    words = "does not exist" if words == "dne" else words
     words = re.sub(r"^\s*(?:an?|the)\s+(?=\w{2})", "", words, flags=re.IGNORECASE)
     return re.sub(rf"[\s\"'`*\\{QUANTITY_SIGNS}]+", "", mark_digit_gaps(words)).strip(".,;:")
 

@@ -12,6 +12,7 @@ one dimension they are compared after conversion. Symbols have their case (mm, M
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -105,6 +106,10 @@ _OTHERS: list[tuple[str, str, Unit]] = [  # without prefixes
     ("ft", "foot feet", _unit("0.3048", _LENGTH)),
     ("yd", "yard", _unit("0.9144", _LENGTH)),
     ("mi", "mile", _unit("1609.344", _LENGTH)),
+    ("u", "dalton", _unit("1.66053906660e-27", _MASS)),
+    ("G", "gauss", _unit("1e-4", ("kg", 1), ("s", -2), ("A", -1))),
+    ("S", "siemens", _unit("1", ("kg", -1), ("m", -2), ("s", 3), ("A", 2))),
+    ("D", "debye", _unit("3.33564e-30", ("A", 1), ("s", 1), _LENGTH)),
     ("Å", "angstrom", _unit("1e-10", _LENGTH)),
     ("", "micron", _unit("1e-6", _LENGTH)),
     ("mph", "", _unit("0.44704", ("m", 1), ("s", -1))),
@@ -183,8 +188,9 @@ for _symbols, _names, _value in _SI:
             # A symbol of its own comes first: min is a minute, not a milli-inch.
             (_NAMES if len(_prefix) > 2 else _SYMBOLS).setdefault(_prefix + _key, [_scaled])
 
-_COMMANDS = [
+_COMMANDS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
     (re.compile(r"\\(?:text|textbf|textit|textrm|mbox|mathrm|mathbf|rm|operatorname)(?![A-Za-z])"), " "),
+    (re.compile(r"([kMm])\s*\}?\s*\\(?:Omega|ohm)(?![A-Za-z])"), r"\1Ω"),
     (re.compile(r"\\(?:Omega|ohm)(?![A-Za-z])"), "Ω"),
     (re.compile(r"\\mu(?![A-Za-z])\s*|μ"), "µ"),
     (re.compile(r"\\(?:AA|r A)(?![A-Za-z])"), "Å"),
@@ -261,7 +267,7 @@ def is_letter(text: str) -> bool:
     """Return whether a text is one letter that is the symbol of no unit, and so the name of a variable."""
     for pattern, replacement in _COMMANDS:
         text = pattern.sub(replacement, text)
-    return len(name := text.strip()) == 1 and name not in _SYMBOLS
+    return len(name := text.strip()) == 1 and name.isalpha() and name not in _SYMBOLS
 
 
 def look_up(name: str) -> list[Unit]:
