@@ -76,7 +76,7 @@ _MATRIX = re.compile(
 _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?!\d|,\d)")
 _NUMERAL = re.compile(
     r"(?:\\text\{|\()?(?P<digits>[0-9A-Fa-f]*[0-9][0-9A-Fa-f]*)[})]?"
-    r"(?:_\{?\s*(?:base\s*)?|\s*\(?(?:\\text\{\s*)?\(?base\s*\}?\s*)"
+    r"(?:_\{?\s*(?:base\s*)?|\s*\(?(?:\\text\{\s*)?\(?(?:in\s+)?base\s*\}?\s*)"
     rf"(?P<base>\d+|{'|'.join(NUMBER_WORDS)})\s*[)}}]*"
 )
 _RELATION = re.compile(r"[<>≤≥]")

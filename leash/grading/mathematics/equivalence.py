@@ -113,10 +113,11 @@ def is_unparsed(parsed: ParsedAnswer) -> bool:
 
 def _is_same(gold: ParsedAnswer, answer: ParsedAnswer, rules: EquivalenceRules) -> bool:
     if "numeral" in (gold.kind, answer.kind):
-        # Accept 204 for 204_5, since the question may name the base, but not 204_6, and not 12_3 for 12.
-        bases = [parsed.unit if parsed.kind == "numeral" else "" for parsed in (gold, answer)]
+        # Accept 204 for 204_5, and 204_5 for 204: the question may name the base, and copies of MATH-500 drop it from
+        # their golds. But 204_6 is not 204_5.
+        bases = {parsed.unit for parsed in (gold, answer) if parsed.kind == "numeral"}
         digits = [(parsed.text.lstrip("0") or "0").upper() for parsed in (gold, answer)]
-        return digits[0] == digits[1] and (bases[0] or "10", bases[0])[not bases[1]] == (bases[1] or bases[0])
+        return len(bases) == 1 and digits[0] == digits[1]
     if "time" in (gold.kind, answer.kind):
         return _is_same_time(gold, answer)
     if "text" in (gold.kind, answer.kind):

@@ -25,12 +25,13 @@ from leash.grading.mathematics.expression import Node, UnreadableError, operatio
 from leash.grading.mathematics.values import INTEGER_FUNCTIONS, evaluate, number_to_mpmath, unknowns
 
 RATIONAL_POINTS = 3
-SIGNED_POINTS = 8  # of expressions that depend on signs
+SIGNED_POINTS = 16  # of expressions that depend on signs
 INTEGER_POINTS = 10
 ROUNDING_FUNCTIONS = frozenset(["floor", "ceil"])
 WHOLE_LETTERS = frozenset("ijklmnIJKLMN")
 COARSE_DIGITS, FINE_DIGITS = 60, 200
-SIZES = Fraction(1), Fraction(1), Fraction(1, 7), Fraction(11)  # of the points of expressions that depend on signs
+# Of the points of expressions that depend on signs: some lie between 0 and 1, some between 1 and 2, and some far out.
+SIZES = Fraction(1), Fraction(1), Fraction(1, 7), Fraction(11), Fraction(1, 3), Fraction(1, 4)
 
 
 def is_same_value(first: Node, second: Node) -> bool:

@@ -163,6 +163,7 @@ _RULES: list[tuple[str, str, str | Callable[[re.Match[str]], str]]] = [
     (",", rf"((?:{_MONTH})\s+\d{{1,2}}),", r"\1"),  # July 4, 1776
     ("", r"(?:^|(?<=[-+,(\[\s{]))(?:infinity|inf|oo)(?=\s*(?:[,)\]}]|$))", r"\\infty"),
     ("\\infty", r"\b(?:negative|minus)\s+\\infty", r"-\\infty"),
+    ("\\infty", r"\bpositive\s+\\infty", r"\\infty"),
 ]
 _REWRITE_RULES = [(needed, re.compile(pattern), replacement) for needed, pattern, replacement in _RULES]
 _CONJUNCTION = re.compile(

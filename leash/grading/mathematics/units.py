@@ -264,9 +264,11 @@ def _read_factors(tokens: list[str]) -> list[tuple[list[Unit], int]] | None:
 
 
 def is_letter(text: str) -> bool:
-    """Return whether a text is one letter that is the symbol of no unit, and so the name of a variable."""
+    """Return whether a text is one letter that is the symbol of no unit: the name of a variable."""
     for pattern, replacement in _COMMANDS:
         text = pattern.sub(replacement, text)
+    if re.fullmatch(r"\s*\\(?:alpha|beta|gamma|delta|epsilon|theta|lambda|rho|sigma|tau|phi|psi|omega)\s*", text):
+        return True
     return len(name := text.strip()) == 1 and name.isalpha() and name not in _SYMBOLS
 
 
