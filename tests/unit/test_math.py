@@ -328,6 +328,11 @@ def named(meta: dict[str, Any], rows: list[Row]) -> list[Any]:
         *named({"unit": "%", "error": "1e-1"}, [("4.2", "4.19", True, ""), ("4.2", r"4.3\%", True, "")]),
         *named({"unit": "%", "error": "1e-1"}, [("4.2", "4.4", False, ""), ("4.2", "0.0", False, "off by 4.2")]),
         *named({"unit": "km/h"}, [("85", r"85 \text{ km/h}", True, ""), ("85", r"85 \text{ m/s}", False, "")]),
+        *named({"unit": "$cm^2$"}, [("15", r"15 \text{ cm}^2", True, ""), ("15", "15 cm^3", False, "a volume")]),
+        *named({"unit": "minutes"}, [("90", r"1.5 \text{ hours}", True, "converted"), ("90", "90 hours", False, "")]),
+        *named(
+            {"unit": r"^{\circ}"}, [("30", r"30^\circ", True, ""), ("30", r"30 \text{ rad}", False, "another unit")]
+        ),
         *named({"unit": None, "error": None}, [("85", "85", True, "nulls")]),
     ],
 )

@@ -190,7 +190,8 @@ def _is_same_quantity(gold: ParsedAnswer, answer: ParsedAnswer, rules: Equivalen
     if len(gold.name) == len(answer.name) == 1 and gold.name.lower() != answer.name.lower():
         return False
     percent = gold.percent or rules.unit == "%"
-    golds = () if rules.unit == "%" else _measuring_units(gold.unit or rules.unit)
+    # The unit of a data set is LaTeX, such as $cm^2$.
+    golds = () if rules.unit == "%" else _measuring_units(gold.unit or normalize_latex(rules.unit))
     if golds and (units := _measuring_units(answer.unit)):
         pairs = [(first, second) for first in golds for second in units if first.dimension == second.dimension]
         return any(_is_close(*_convert(gold.node, answer.node, *pair), rules) for pair in pairs)

@@ -192,7 +192,7 @@ _COMMANDS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = 
     (re.compile(r"\\(?:text|textbf|textit|textrm|mbox|mathrm|mathbf|rm|operatorname)(?![A-Za-z])"), " "),
     (re.compile(r"([kMm])\s*\}?\s*\\(?:Omega|ohm)(?![A-Za-z])"), r"\1Ω"),
     (re.compile(r"\\(?:Omega|ohm)(?![A-Za-z])"), "Ω"),
-    (re.compile(r"\\mu(?![A-Za-z])\s*|μ"), "µ"),
+    (re.compile(r"\\mu(?![A-Za-z])[\s{]*|μ"), "µ"),
     (re.compile(r"\\(?:AA|r A)(?![A-Za-z])"), "Å"),
     (re.compile(r"\\[dt]?frac\s*\{((?:[^{}]|\{[^{}]*\})*)\}\s*\{((?:[^{}]|\{[^{}]*\})*)\}"), r"(\1)/(\2)"),
     (re.compile(r"\\(?:cdot|times)(?![A-Za-z])|[·⋅*~]|\\[,;: ]"), " "),
