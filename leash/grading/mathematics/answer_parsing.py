@@ -115,6 +115,7 @@ _UNIT_FACTOR = (
     rf"|\\frac\s*\{{\s*{_UPRIGHT}{_UNIT_POWER}\s*\}}\s*\{{\s*{_UPRIGHT}{_UNIT_POWER}\s*\}})"
 )
 _TEXT_UNIT = re.compile(rf"\s*((?:°\s*)?(?:{_UNIT_FACTOR}\s*{_UNIT_POWER}(?:[\s/]|\\cdot(?![A-Za-z]))*)+)$")
+_POWER_IN_UNIT = re.compile(r"\^\s*\{?\s*-?\d+\s*\}?|(?<=[A-Za-z])-?\d(?!\d)")
 _SIGN_UNIT = re.compile(r"(?<=[\d}\w)])\s*(°[CF]?|''|(?<=\d)['\"′″]|[€£₹¥])$")
 _PREFIXED_CURRENCY = re.compile(rf"(-?)\s*([{CURRENCY_SIGNS}])\s*(-?)\s*(?=[\d.\\(])")
 # A letter for a power of ten or a letter for a unit: 5k, 5M and 5K are neither 5 nor surely 5000.
@@ -139,7 +140,7 @@ _NON_UNIT_WORDS = (
 )
 _NON_UNIT_PATTERN = re.compile(
     rf"(?<![a-z])(?:(?i:{'|'.join((*_NON_UNIT_WORDS.split(), *(set(FUNCTIONS) - {'min'})))})|k(?!\}}?\s*\\Omega))"
-    r"(?![A-Za-z])|^\W*(?:\\[a-z]+\s*\{)?\s*(?:squared|cubed|of|st|nd|rd|th)\b"
+    r"(?![A-Za-z])|^\W*(?:\\[a-z]+\s*\{)?\s*(?:squared|cubed|st|nd|rd|th)\b"
 )
 _APPROXIMATION_PREFIX = re.compile(r"^(?:\\approx|approximately|about|roughly|\\sim)(?![A-Za-z])\s*")
 
@@ -521,6 +522,8 @@ def _split_unit(text: str) -> tuple[str, str]:
     for pattern in (_TEXT_UNIT, _WORD_UNIT, _SIGN_UNIT):
         match = pattern.search(text)
         if not match or not _NUMERIC_PART.search(text[: match.start()]) or _NON_UNIT_PATTERN.search(match[1]):
+            continue
+        if re.search(r"\d", _POWER_IN_UNIT.sub("", match[1])):  # "hours and 30 minutes" goes on with another number
             continue
         if is_letter(match[1]) or (not match[0][0].isspace() and _DOUBTFUL_UNIT.fullmatch(match[0])):
             continue

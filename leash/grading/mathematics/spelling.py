@@ -39,7 +39,7 @@ _MONTH = "(?:Jan|Febr)uary|March|April|May|June|July|August|(?:Septem|Octo|Novem
 _UNICODE_SIGNS = str.maketrans(
     {"−": "-", "–": "-", "×": "\\times ", "·": "\\cdot ", "⋅": "\\cdot ", "÷": "/", "π": "\\pi ", "±": "\\pm "}
     | {"∞": "\\infty ", "∪": "\\cup ", "∈": "\\in ", "°": "^\\circ ", "⁄": "/", "≈": "\\approx ", "√": "\\sqrt "}
-    | {"，": ",", "（": "(", "）": ")", "⟨": "(", "⟩": ")", "\u00a0": " ", "\u2009": " ", "\u202f": " "}
+    | {"，": ",", "（": "(", "）": ")", "⟨": "(", "⟩": ")", "\u00a0": " ", "\u2009": " ", "\u202f": " ", "\u3000": " "}
     | {"⌊": "\\lfloor ", "⌋": "\\rfloor ", "⌈": "\\lceil ", "⌉": "\\rceil ", "‰": "\\times 10^{-3}", "∨": ", "}
     | {chr(char): chr(char - 0xFEE0) for char in range(0xFF01, 0xFF5F) if chr(char) not in "｛｝"}  # full width
     | {"｛": "\\{", "｝": "\\}"}
@@ -311,7 +311,7 @@ def text_key(text: str) -> str:
     words = words.casefold() if len(words) > 2 or words in ("No", "NO") else words
     words = re.sub(r"\b([ap])\.\s*m\b\.?", r"\1m", words)
     words = "does not exist" if words == "dne" else words
-    words = re.sub(r"^\s*(?:an?|the)\s+(?=\w{2})", "", words, flags=re.IGNORECASE)
+    words = re.sub(r"^\s*(?:an?|the)\s+(?=[a-z]{4})", "", words, flags=re.IGNORECASE)
     return re.sub(rf"[\s\"'`*\\{QUANTITY_SIGNS}]+", "", mark_digit_gaps(words)).strip(".,;:")
 
 
