@@ -94,6 +94,12 @@ UNITS: list[Row] = [
     ("5", "5 million", False, "a number is no unit"),
     ("5", r"5 \text{ or more}", False, "a bound is no unit"),
     ("5", r"\text{Area} = 5", True, "a name in words"),
+    ("7", r"7 \text{ hours and 30 minutes}", False, "a unit that goes on with another number"),
+    (r"7.5 \text{ hours}", r"7 \text{ hours } 30 \text{ minutes}", True, "two units of one quantity"),
+    ("8", r"8 \text{ of them}", True, "what was counted"),
+    ("bc", "a bc", False, "an article before a product is a factor"),
+    (r"|x-1|+|x-2|", r"|2x-3|", False, "equal outside the points between 1 and 2"),
+    (r"\lceil x \rceil", r"\lfloor x \rfloor + 1", False, "equal but at whole numbers"),
 ]
 
 DECIMALS: list[Row] = [
