@@ -10,7 +10,10 @@ r"""Find the answer that a completion gives. The rules are the same for every mo
 
 The reply after the thinking is searched first: the last box, then the last answer tags, then an answer stated in the
 last lines. If the reply has none of these, the last box of the thinking counts, provided that the thinking ended.
-Thinking that never ends holds no answer.
+Thinking that never ends holds no answer. Tags of thinking have several names (thinking.py).
+
+What stands on the lines below "The answer is:" or a heading such as "## Final Answer" is an answer, too: a line, a
+display formula or bullets. There a dash before a space is a bullet: "The answer is:\n- 5" is 5.
 
 Texts are searched from the end for fixed words, so a text of 120 kB costs no more than its tail.
 
@@ -26,10 +29,10 @@ from __future__ import annotations
 import re
 
 from leash.grading.run_on import cut_run_on
+from leash.grading.thinking import THINK_CLOSE_TAG, THINK_OPEN_TAG, unify_tags
 
 BOX_COMMANDS = ("\\boxed", "\\fbox", "\\framebox")
 ANSWER_OPEN_TAG, ANSWER_CLOSE_TAG = "<answer>", "</answer>"
-THINK_OPEN_TAG, THINK_CLOSE_TAG = "<think>", "</think>"
 
 # An answer has a few characters. A box without its closing brace would run to the end of the text.
 MAX_BOX_CHARS = 4000
@@ -55,14 +58,26 @@ _BEFORE_SIGN = re.compile(r"(?:[=<>≤≥({&]|\\[(\[]|\\(?:leq?|geq?|approx|q?qu
 _BEFORE_ATTACHED_SIGN = re.compile(r"(?:^|\n|[:,;]\s*|\*\*|\\\\|(?<![A-Za-z\\])[A-Za-z]{2,}\s)$")
 _UNSIGNED_CONTENT = re.compile(r"[\w.\\{}/ ]+")
 _TEXT_COMMAND = re.compile(r"^\\text\{\s*([^{}]*)\}$")
-_UNBRACED_CONTENT = re.compile(r"\s*(-?\d[\d.,/]*|[A-Z](?![A-Za-z]))")
-_ANSWER_PHRASE = re.compile(
-    r"answer\**\s*(?:is\b\s*:?|:)\s*(?:(?:therefore|thus|hence|then|simply|exactly|equal to|given by)\b[,:]?\s*)*"
-    r"|####\s*",
-    re.IGNORECASE,
+# What follows a digit without a space belongs to it: \boxed 5\pi, \boxed 5\text{ thousand}.
+_UNBRACED_CONTENT = re.compile(
+    r"\s*(-?\d[\d.,/]*(?:(?:\\[A-Za-z]|[A-Za-z!^_%(])[^$\n]*?(?=\$|\n|\\[)\]]|\.\s|$))?|[A-Z](?![A-Za-z]))"
 )
+_ANSWER_PHRASE = re.compile(
+    r"answer[*_]*\s*(?:is\b[ \t]*:?|:)(?:\s*(?:therefore|thus|hence|then|simply|exactly|equal to|given by)\b[,:]?)*"
+    # a heading or a label on a line of its own
+    r"|^[ \t>]*(?:[#*_]+[ \t]*)?(?:the[ \t]+)?(?:(?:final|correct)[ \t]+)?answer[ \t]*[*_]*[ \t]*(?=\n)"
+    r"|####",
+    re.IGNORECASE | re.MULTILINE,
+)
+_LABEL_END = re.compile(r"[ \t*_:]*")
+_BULLET = re.compile(r"[ \t]*[-*•–+][ \t]+(\S[^\n]*)(?:\n|$)")
 _PROSE_WORD = re.compile(r"\b(?!(?:and|or)\b)[^\W\d_]{2,}|\b[aI]\b")
-_DISPLAY = re.compile(r"\\\[(.*?)\\\]|\$\$(.*?)\$\$", re.DOTALL)
+_DISPLAY = re.compile(
+    r"\\\[(?P<a>.*?)\\\]|\$\$(?P<b>.*?)\$\$|\\\(\s*\n(?P<c>.*?)\\\)|(?<!\$)\$[ \t]*\n(?P<d>[^$]*)\$"
+    r"|\\begin\{(?P<env>(?:equation|align|gather|multline)\*?)\}(?P<e>.*?)\\end\{(?P=env)\}",
+    re.DOTALL,
+)
+_ALIGNED = re.compile(r"\s*\\begin\{((?:aligned|align|gathered|split)\*?)\}(.*)\\end\{\1\}\s*", re.DOTALL)
 _FORMULA_SIGNS = re.compile(r"^\\{1,2}[(\[]|\\{1,2}[)\]]$")
 # Models copy these from the instruction.
 _PLACEHOLDERS = {"", "answer", "your answer", "your answer here", "final answer", "your final answer", "...", "…", "?"}
@@ -70,7 +85,7 @@ _PLACEHOLDERS = {"", "answer", "your answer", "your answer here", "final answer"
 
 def extract(text: str) -> str | None:
     """Return the answer that a completion ends with, or None."""
-    thinking, reply = _split_thinking(_strip_tokens_at_end(cut_run_on(text)))
+    thinking, reply = _split_thinking(_strip_tokens_at_end(unify_tags(cut_run_on(text))))
     searches = ((_find_boxed, reply), (_find_open_or_tagged, reply), (_find_stated, reply), (_find_boxed, thinking))
     for find, part in searches:
         if (answer := find(part)) is None:
@@ -89,11 +104,6 @@ def _strip_tokens_at_end(text: str) -> str:
 def strip_special_tokens(text: str) -> str:
     """Remove tokens such as </s> and <|im_end|> at the end of a text."""
     return _SPECIAL_TOKENS.sub("", text) if text.endswith(">") else text
-
-
-def strip_thinking(text: str) -> str:
-    """Return the text after the last thinking that ended and before thinking that never ends."""
-    return text.rpartition(THINK_CLOSE_TAG)[2].partition(THINK_OPEN_TAG)[0].strip()
 
 
 def find_closing_brace(text: str, opening: int, end: int | None = None, *, skip_escaped: bool = False) -> int | None:
@@ -129,10 +139,8 @@ def _split_thinking(text: str) -> tuple[str, str]:
     """Split a text into thinking that ended, if any, and the reply after it."""
     # A chat template may put the opening tag into the prompt, so a closing tag alone ends the thinking.
     end = text.rfind(THINK_CLOSE_TAG)
-    if end >= 0:
-        return text[:end], text[end + len(THINK_CLOSE_TAG) :]
-    if THINK_OPEN_TAG not in text:
-        return "", text
+    if text.find(THINK_OPEN_TAG, max(end, 0)) < 0:
+        return (text[:end], text[end + len(THINK_CLOSE_TAG) :]) if end >= 0 else ("", text)
     # Some models never close the thinking but give an answer in tags: the tags end it.
     begin = text.rfind(ANSWER_OPEN_TAG)
     return "", text[begin:] if text.find(ANSWER_CLOSE_TAG, max(begin, 0)) > begin >= 0 else ""
@@ -214,12 +222,40 @@ def _find_stated(text: str) -> str | None:
     tail = text.rstrip()[-STATED_TAIL_CHARS:]
     if not (phrases := list(_ANSWER_PHRASE.finditer(tail))):
         return None
-    rest = tail[phrases[-1].end() :].strip(" *:\n\t")
-    display = _DISPLAY.match(rest)  # a formula on lines of its own
-    line = (display[1] or display[2] or "").strip() if display else rest.partition("\n")[0]
-    stated = re.split(r"\.\s|\.$", line)[0].strip(" *`$:")
-    stated = _FORMULA_SIGNS.sub("", stated).strip()
+    label_end = _LABEL_END.match(tail, phrases[-1].end())
+    rest = tail[label_end.end() if label_end else phrases[-1].end() :]
+    is_below = rest.startswith("\n")
+    rest = rest.strip()
+    if is_below and (bullets := _read_bullets(rest)):
+        stated, after = bullets, ""
+    elif display := _DISPLAY.match(rest):  # a formula on lines of its own
+        stated, after = _flatten_display(next(filter(None, map(display.group, "abcde")), "")).rstrip(" ."), ""
+    else:
+        stated, *others = re.split(r"\.\s|\.$", rest.partition("\n")[0].strip(" *_:"), maxsplit=1)
+        after = "".join(others)
+    stated = _FORMULA_SIGNS.sub("", stated.strip(" *_`$:")).strip()
     # "x = 1 or x = 2" and "1, 2, 3, 4, 5, 6, 7, 8" have many parts, but are no sentences.
     is_formula = "\\" in stated or not _PROSE_WORD.search(stated)
     is_short = len(stated) <= MAX_STATED_CHARS and (is_formula or len(stated.split()) <= MAX_STATED_WORDS)
-    return stated if is_short else None
+    # Below a heading there may be a solution instead: "Let x = 5. Then x + 1 = 6."
+    is_working = is_below and bool(re.search(r"[\d\\$]", after))
+    return stated if is_short and not is_working else None
+
+
+def _read_bullets(text: str) -> str:
+    """Return the items that a text begins with, with commas between them; "" if it begins with none."""
+    items, end = [], 0
+    while bullet := _BULLET.match(text, end):
+        items.append(bullet[1].strip(" *_`$.,;"))
+        end = bullet.end()
+    return ", ".join(items)
+
+
+def _flatten_display(formula: str) -> str:
+    """Write a formula of several lines as one: an equation that goes on in the next line is a chain."""
+    if aligned := _ALIGNED.fullmatch(formula):
+        formula = aligned[2]
+    elif "\\begin{" in formula:  # a matrix keeps its rows
+        return formula
+    rows = [" ".join(row.replace("&", " ").split()) for row in re.split(r"\\\\", formula)]
+    return re.sub(r", (?==)", " ", ", ".join(row for row in rows if row))

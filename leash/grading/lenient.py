@@ -26,8 +26,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from leash.grading.ending import MAX_BARE_WORDS, UNIT
-from leash.grading.extraction import strip_thinking
 from leash.grading.run_on import cut_run_on
+from leash.grading.thinking import is_unfinished, strip_thinking, unify_tags
 from leash.grading.unsolved import is_unsolved, is_unsolved_plain
 
 TAIL_CHARS = 1500  # of the reply, where the last sentences are
@@ -200,8 +200,8 @@ class Value(NamedTuple):
 def find_candidate(text: str, grader: str) -> str | None:
     """Return the last candidate answer of a finished text without a strict answer, or None."""
     find = FINDERS.get(grader, find_value)
-    text = cut_run_on(text)
-    if find is None or text.rfind("<think>") > text.rfind("</think>"):
+    text = unify_tags(cut_run_on(text))
+    if find is None or is_unfinished(text):
         return None
     candidate = find(strip_thinking(text))
     return candidate if candidate and len(candidate) <= MAX_CANDIDATE_CHARS else None

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from leash import atomic_io, tables
 from leash.engines.protocol import Decoding
-from leash.grading.extraction import strip_thinking
 from leash.grading.graders.types import replace_surrogates
 from leash.grading.judging import JudgeCase, JudgeServer, WordCache, fill_prompt, load_prompt_template
+from leash.grading.thinking import strip_thinking
 from leash.params.groups import Reasoning
 
 DEFAULT_PROMPT_PATH = Path(__file__).parent / "reasoning_prompt.txt"

@@ -25,6 +25,8 @@ from __future__ import annotations
 
 import re
 
+from leash.grading.thinking import unify_tags
+
 _MARGIN = r"\n[ \t]*(?:[#>*_]+[ \t]*)*"
 _HEADING = r"\n[ \t]*#+[ \t]*"
 _NUMBER = r"[ \t]*#?(?P<number>\d{1,3}(?:\.\d{1,3})?)?[*_]*[ \t]*(?::|(?<=\d)[.)])"
@@ -81,12 +83,13 @@ MAX_LINE_CHARS = 300
 def cut_run_on(text: str) -> str:
     """Return the text up to the first new question after an answer, or all of it."""
     text = f"\n{text}"  # the first line is a line too
+    tagged = unify_tags(text)
     has_parts = False
     found = sorted(found.start() for beginning in _BEGINNINGS for found in beginning.finditer(text))
     for at in found[:MAX_MARKS]:
         marks = ((kind, mark) for kind, pattern in _MARKS if (mark := pattern.match(text, at)))
         kind, mark = next(marks, ("", None))
-        if mark is None or (begin := _reply_begin(text, at)) is None:
+        if mark is None or (begin := _reply_begin(tagged, at)) is None:
             continue
         number = mark.groupdict().get("number")
         if kind == "turn":

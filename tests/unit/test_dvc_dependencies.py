@@ -31,7 +31,9 @@ DECIDES_NO_NUMBER = {
 # Imported by these stages for something else than their output: prompts and instructions for previews and refusals,
 # views of DuckDB to find duplicates, weights and types for provenance.
 USED_FOR_MESSAGES = {
-    "resolve": {"leash.grading.extraction", "leash.grading.run_on", "leash.grading.graders.types"},
+    "resolve": {
+        *("leash.grading.extraction", "leash.grading.run_on", "leash.grading.thinking", "leash.grading.graders.types"),
+    },
     "fetch": {"leash.database", "leash.instructions", "leash.prompts"},
     "mass": {"leash.statistics.seeds"},  # of the ledger, whose manifest a sentence needs
     "reasoning": {"leash.token_ids", "leash.weights"},  # of the engine's prefixes, which no judge gets

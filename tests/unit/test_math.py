@@ -94,6 +94,12 @@ UNITS: list[Row] = [
     ("5", "5 million", False, "a number is no unit"),
     ("5", r"5 \text{ or more}", False, "a bound is no unit"),
     ("5", r"\text{Area} = 5", True, "a name in words"),
+    ("7", r"7 \text{ hours and 30 minutes}", False, "a unit that goes on with another number"),
+    (r"7.5 \text{ hours}", r"7 \text{ hours } 30 \text{ minutes}", True, "two units of one quantity"),
+    ("8", r"8 \text{ of them}", True, "what was counted"),
+    ("bc", "a bc", False, "an article before a product is a factor"),
+    (r"|x-1|+|x-2|", r"|2x-3|", False, "equal outside the points between 1 and 2"),
+    (r"\lceil x \rceil", r"\lfloor x \rfloor + 1", False, "equal but at whole numbers"),
 ]
 
 DECIMALS: list[Row] = [
@@ -328,6 +334,11 @@ def named(meta: dict[str, Any], rows: list[Row]) -> list[Any]:
         *named({"unit": "%", "error": "1e-1"}, [("4.2", "4.19", True, ""), ("4.2", r"4.3\%", True, "")]),
         *named({"unit": "%", "error": "1e-1"}, [("4.2", "4.4", False, ""), ("4.2", "0.0", False, "off by 4.2")]),
         *named({"unit": "km/h"}, [("85", r"85 \text{ km/h}", True, ""), ("85", r"85 \text{ m/s}", False, "")]),
+        *named({"unit": "$cm^2$"}, [("15", r"15 \text{ cm}^2", True, ""), ("15", "15 cm^3", False, "a volume")]),
+        *named({"unit": "minutes"}, [("90", r"1.5 \text{ hours}", True, "converted"), ("90", "90 hours", False, "")]),
+        *named(
+            {"unit": r"^{\circ}"}, [("30", r"30^\circ", True, ""), ("30", r"30 \text{ rad}", False, "another unit")]
+        ),
         *named({"unit": None, "error": None}, [("85", "85", True, "nulls")]),
     ],
 )

@@ -17,9 +17,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from leash.grading.extraction import extract as extract_marked
-from leash.grading.extraction import strip_thinking
 from leash.grading.graders.numeric import find_quantity, parse_number, parse_quantity, strip_latex
+from leash.grading.mathematics.spelling import mark_digit_gaps
 from leash.grading.run_on import cut_run_on
+from leash.grading.thinking import strip_thinking
 
 OPTION_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 RELATIVE_TOLERANCE = 1e-9  # what floating point leaves of equality
@@ -152,7 +153,8 @@ def _is_same_quantity(choice: str, option: str) -> bool:
 
 def _normalize_text(text: str) -> str:
     """Ignore case, white space, LaTeX decoration and a full stop at the end."""
-    plain = "".join(strip_latex(text).casefold().replace("degrees", "°").split()).strip("$").rstrip(".")
+    plain = mark_digit_gaps(strip_latex(text).casefold().replace("degrees", "°"))
+    plain = "".join(plain.split()).strip("$").rstrip(".")
     return OUTER_BRACKETS.sub("", plain) if len(plain) <= 3 else plain
 
 

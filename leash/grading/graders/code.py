@@ -20,6 +20,7 @@ from typing import Any
 
 from leash.grading.run_on import cut_run_on
 from leash.grading.sandbox import sandbox
+from leash.grading.thinking import THINK_CLOSE_TAG, is_unfinished, unify_tags
 from leash.params.groups import Code
 
 MAX_PROGRAM_CHARS = 100_000  # the contests allow 65,536
@@ -66,9 +67,12 @@ def seconds(gold: Sequence[str], meta: Mapping[str, Any]) -> float:
 def extract(text: str) -> str | None:
     """Return the last Python block after the thinking; without one, the last block without a language. None if the last
     block is not closed, because then the text is cut off."""
-    reply = cut_run_on(text).rpartition("</think>")[2]
-    blocks = None if "<think>" in reply else _parse_code_blocks(reply)
-    if blocks is None:
+    text = cut_run_on(text)
+    tagged = unify_tags(text)
+    if is_unfinished(tagged):
+        return None
+    reply = text[len(text) - len(tagged.rpartition(THINK_CLOSE_TAG)[2]) :]
+    if (blocks := _parse_code_blocks(reply)) is None:
         return None
     python = [content for language, content in blocks if language in PYTHON_LANGUAGES]
     unnamed = [content for language, content in blocks if not language]

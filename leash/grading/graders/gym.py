@@ -20,9 +20,10 @@ from typing import Any
 
 from leash import install_hints
 from leash.errors import NotInstalledError
-from leash.grading.extraction import THINK_CLOSE_TAG, find_last_box, find_tagged
+from leash.grading.extraction import find_last_box, find_tagged
 from leash.grading.gym_spelling import normalize_answer, unwrap_answer
 from leash.grading.run_on import cut_run_on
+from leash.grading.thinking import THINK_CLOSE_TAG, unify_tags
 
 MAX_ANSWER_CHARS = 50_000  # the tower of Hanoi with ten disks takes 33,000
 
@@ -36,7 +37,7 @@ SAFE_FUNCTIONS = re.compile(r"a?(sin|cos|tan)h?|sec|csc|cot|exp|log|ln|sqrt|Abs|
 
 def extract(text: str) -> str | None:
     """Return the answer with its white space: some answers are grids."""
-    text = cut_run_on(text)
+    text = unify_tags(cut_run_on(text))
     if (answer := find_tagged(text)) is None:
         answer = find_last_box(text)
     if answer is None and THINK_CLOSE_TAG in text:

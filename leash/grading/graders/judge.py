@@ -22,7 +22,6 @@ from typing import Any
 
 from leash import atomic_io, tables
 from leash.engines.protocol import Decoding
-from leash.grading.extraction import strip_thinking
 from leash.grading.graders.types import BatchOnlyGraderError, Grade, GradeRequest, replace_surrogates, unscored_grade
 from leash.grading.judging import (
     CHARS_PER_TOKEN,
@@ -36,6 +35,7 @@ from leash.grading.judging import (
     query_judge,
 )
 from leash.grading.run_on import cut_run_on
+from leash.grading.thinking import strip_thinking
 from leash.params.groups import Judge, Verify
 
 __all__ = ["JudgeBudgetError", "JudgePromptError"]  # what its callers catch

@@ -20,8 +20,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from leash.grading.extraction import extract as extract_marked
-from leash.grading.extraction import strip_thinking
 from leash.grading.run_on import cut_run_on
+from leash.grading.thinking import strip_thinking
 
 MAX_REPLY_CHARS = 4000  # the longest text to correct has half of that
 MAX_CHARS_AFTER_BOLD = 200  # a bold answer with more text after it does not close the reply

@@ -6,6 +6,8 @@ If the gold's unit carries a power of ten, both ways to write the value count: 5
 number is compared. The answer's unit is skipped, not converted, so "51.4 bar" counts for 50.7 atm and "50.7 mm" for
 50.7 cm.
 
+What follows the number must be a unit, not a part of the value: "5 squared", 5x, 12_3 and 5\\infty are no quantities.
+
 The reader here is not that of leash/grading/mathematics: it reads the longest number that a text begins with and leaves
 the rest as a unit, where mathematics/expression.py must read everything and takes the letters of a unit for variables.
 """
@@ -18,16 +20,20 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from leash.grading.extraction import find_closing_brace, strip_special_tokens
+from leash.grading.mathematics.expression import ENCLOSING_OPERATORS
 from leash.grading.mathematics.spelling import (
     SUPERSCRIPTS,
     expand_magnitudes,
+    expand_repeating_decimals,
     unescape_backslashes,
 )
+from leash.grading.mathematics.units import is_letter
 
 DEFAULT_TOLERANCE = 0.05
 ZERO_TOLERANCE = 1e-9  # absolute: a gold of 0 has no relative tolerance
 FLOAT_SLACK = 1e-12  # relative: 5% of 2 is not exactly 0.1 in floating point
 MAX_ANSWER_CHARS = 300
+MAX_FACTORIAL = 170  # the largest that a float can hold
 MAX_PARSE_DEPTH = 20  # nested parentheses, fractions and roots
 
 CHARACTER_REPLACEMENTS = {
@@ -55,8 +61,11 @@ LATEX_REPLACEMENTS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], 
     (re.compile(r"\^\s*(?:\{\s*\\circ\s*\}|\\circ|\\degree)|\\degree(?![a-zA-Z])"), "°"),
     (re.compile(r"\{,\}"), ","),
     (re.compile(r"\\%|(?<=\d)\s*(?:pct|per cent)\b"), "%"),
+    # 12 000, between digits that are no part of another number
+    (re.compile(r"(?<![\d.,] )(?<![\d.,])\d{1,3}(?: \d{3})+(?![\d,])"), lambda m: m[0].replace(" ", "")),
     (re.compile(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺]+"), lambda m: f"^{{{m[0].translate(SUPERSCRIPTS)}}}"),
 ]
+BOLD = re.compile(r"^\*+|\*\*+$|(?<=^\*[^*])\*$")
 TEXT_COMMAND = re.compile(r"\$?\\(?:text|mathrm|mathbf|textbf|textrm|mbox)\s*\{(.*)\}\$?", re.DOTALL)
 NUMBER_PATTERN = re.compile(
     r"(?:\d{1,3}(?:,\d{3})+(?![\d,])|\d+)(?:\.\d*)?(?:[eE][-+]?\d{1,4}(?!\d))?|\.\d+(?:[eE][-+]?\d{1,4})?"
@@ -65,6 +74,7 @@ BARE_NUMBER, SINGLE_DIGIT = re.compile(r"[-+]?\d+(?:\.\d+)?"), re.compile(r"\d")
 MIXED_FRACTION = re.compile(r"\s*\\frac\s*(?:\d|\{\s*\d+\s*\}\s*\{\s*\d+\s*\})")
 TIMES_TEN = re.compile(r"\s*[xX]\s*10(?![\d.,])")
 FUNCTIONS = {"ln": math.log, "exp": math.exp, "sin": math.sin, "cos": math.cos, "tan": math.tan, "arctan": math.atan}
+ENCLOSED: dict[str, Callable[[float], float]] = {"abs": abs, "floor": math.floor, "ceil": math.ceil}
 FUNCTION_PATTERN = re.compile(rf"\\({'|'.join(FUNCTIONS)})(?![a-zA-Z])")
 EULER_NUMBER = re.compile(r"e(?![a-zA-Z])")
 # After a number, e is the unit of charge unless it has a power.
@@ -74,6 +84,8 @@ APPROXIMATION_PREFIX = re.compile(
     r"\s*(?:about|approximately|approx\.?|around|roughly|exactly|~|\\approx)?\s*(?:\\\$|\$|€|£)?\s*", re.I
 )
 PARENTHESIZED_REMARK = re.compile(r"\([^()]*[A-Za-z][^()]*\)")
+# What may follow a number without being a unit.
+NO_UNIT = re.compile(r"[.,;:=<>+\-*^_|±!()]|\\(?:infty|pm|[lr]floor|[lr]ceil)(?![A-Za-z])|(?:squared|cubed)\b", re.I)
 UNIT_POWER = re.compile(r"[\^_]\s*(?:\{\s*[-+]?\s*\d+(?:\s*/\s*\d+)?\s*\}|[-+]?\d+)|(?<=[A-Za-z}])[-+]?\d+(?![\d.])")
 
 
@@ -146,14 +158,16 @@ def parse_quantity(text: str) -> Quantity | None:
     except (_ParseError, OverflowError, ZeroDivisionError, ValueError):
         return None
     unit = PARENTHESIZED_REMARK.sub("", plain[parser.at :]).strip()
-    # A unit has letters, signs and powers, but no other number: "5 or 6" is no quantity.
-    is_unit = not unit or (unit[0] not in ".,;:=<>+-*^|±)" and not re.search(r"\d", UNIT_POWER.sub("", unit)))
+    # A unit has letters, signs and powers, but no other number: "5 or 6" is no quantity. A letter alone is
+    # a variable, but for e, the unit of charge.
+    is_variable = is_letter(unit) and unit != "e"
+    is_unit = not unit or not (NO_UNIT.match(unit) or is_variable or re.search(r"\d", UNIT_POWER.sub("", unit)))
     return Quantity(value, "".join(unit.split())) if math.isfinite(value) and is_unit else None
 
 
 def strip_latex(text: str) -> str:
     """Write signs one way and remove LaTeX that does not change the value."""
-    text = unescape_backslashes(strip_special_tokens(text.strip())).strip("*")
+    text = BOLD.sub("", unescape_backslashes(strip_special_tokens(text.strip())))
     wrapped = TEXT_COMMAND.fullmatch(text)
     # A \text{…} around the whole text is removed unless its brace closes earlier, as in \text{a} b \text{c}.
     if wrapped and find_closing_brace(text, wrapped.start(1) - 1) in (wrapped.end(1), None):
@@ -162,7 +176,7 @@ def strip_latex(text: str) -> str:
         text = text.replace(sign, replacement)
     for pattern, latex_replacement in LATEX_REPLACEMENTS:
         text = pattern.sub(latex_replacement, text)
-    return expand_magnitudes(text, "*").strip()
+    return expand_magnitudes(expand_repeating_decimals(text), "*").strip()
 
 
 class _ParseError(Exception):
@@ -206,7 +220,7 @@ class _NumberParser:
         return self._power()
 
     def _power(self) -> float:
-        base = self._atom()
+        base = self._factorial(self._atom())
         exponent = self._try_after("^", self._argument) if self._peek() == "^" else None
         if exponent is None:
             return base
@@ -226,6 +240,12 @@ class _NumberParser:
                     raise _ParseError
                 self.depth -= 1
                 return value
+        for opening, (closing, name) in ENCLOSING_OPERATORS.items():
+            if self._accept(opening):
+                value = self.sum()
+                if not self._accept(closing):
+                    raise _ParseError
+                return float(ENCLOSED[name](value))
         if self._accept(r"\frac"):
             numerator = self._argument(SINGLE_DIGIT)
             return numerator / self._argument(SINGLE_DIGIT)
@@ -247,6 +267,15 @@ class _NumberParser:
         # A whole number with a fraction after it is a mixed number.
         mixed = literal[0].isdigit() and MIXED_FRACTION.match(self.text, self.at)
         return value + self._atom() if mixed else value
+
+    def _factorial(self, value: float) -> float:
+        """Read the signs of a factorial; two are a double factorial."""
+        while self._accept("!"):
+            step = 2 if self._accept("!") else 1
+            if not (value.is_integer() and 0 <= value <= MAX_FACTORIAL):
+                raise _ParseError
+            value = float(math.prod(range(int(value), 0, -step)))
+        return value
 
     def _argument(self, bare: re.Pattern[str] = BARE_NUMBER) -> float:
         r"""Read braces or parentheses; without them, the next number or, in \frac12, the next digit."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from math import gcd
@@ -29,12 +30,16 @@ from leash.grading.mathematics.expression import (
 )
 from leash.grading.mathematics.identity import is_same_value
 from leash.grading.mathematics.spelling import (
+    CURRENCY_SIGNS,
+    DOLLAR_SIGN,
     NUMBER_WORDS,
+    QUANTITY_SIGNS,
     find_closing_bracket,
     normalize_latex,
     split_outside_brackets,
     strip_outer_braces,
 )
+from leash.grading.mathematics.units import is_letter, parse_units
 from leash.grading.mathematics.values import decimal_and_ulp, real_value
 
 MAX_LIST_ITEMS = 60  # a longer list is a table, not an answer
@@ -42,7 +47,7 @@ MAX_LIST_ITEMS = 60  # a longer list is a table, not an answer
 
 @dataclass(frozen=True, slots=True)
 class ParsedAnswer:
-    """kind: value, equation, ratio, relation, list, set, tuple (or interval), union, matrix, numeral, text."""
+    """kind: value, equation, ratio, relation, list, set, tuple (or interval), union, matrix, numeral, time, text."""
 
     kind: str
     text: str
@@ -50,7 +55,7 @@ class ParsedAnswer:
     items: tuple[ParsedAnswer, ...] = ()  # of an equation such as m + n = 7, its right side
     name: str = ""  # the x of x = 5
     equation: Node | None = None  # of a named value, left minus right
-    unit: str = ""  # of a numeral, its base
+    unit: str = ""  # of a numeral, its base; of a time, am or pm
     percent: bool = False
     brackets: str = ""  # of a relation, its signs
 
@@ -62,7 +67,7 @@ _NAMED_ANSWER = re.compile(
     rf"|m?\s*\\angle[\sA-Za-z_{{}}\d]*|\([A-Za-z, ]*\)|{_SYMBOL}(?:\s*:\s*{_SYMBOL})+"
     # A length, an area or a modulus. |x| = 5 is an equation for x.
     r"|\|(?:[A-Z]{2}|[zw]|\\(?:vec|overrightarrow|mathbf)\{[A-Za-z]{1,2}\})\||\\\|[^|=]{1,20}\\\||\\overline\{[A-Z]{2}\}"
-    r"|\[[A-Z]{3,6}\])"
+    r"|\[[A-Z]{3,6}\]|\\(?:vec|mathbf|overrightarrow|hat)\s*\{[A-Za-z]{1,2}\})"
     r"\s*(?:=|\\in(?![A-Za-z])|\\approx(?![A-Za-z]))\s*(?P<rest>.+)"
 )
 _MATRIX = re.compile(
@@ -70,22 +75,56 @@ _MATRIX = re.compile(
 )
 _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?!\d|,\d)")
 _NUMERAL = re.compile(
-    r"(?:\\text\{|\()?(?P<digits>[0-9A-F]*[0-9][0-9A-F]*)[})]?"
-    r"(?:_\{?(?:base\s+)?|\s*\(?(?:\\text\{\s*)?\(?base\s*\}?\s*)"
+    r"(?:\\text\{|\()?(?P<digits>[0-9A-Fa-f]*[0-9][0-9A-Fa-f]*)[})]?"
+    r"(?:_\{?\s*(?:base\s*)?|\s*\(?(?:\\text\{\s*)?\(?(?:in\s+)?base\s*\}?\s*)"
     rf"(?P<base>\d+|{'|'.join(NUMBER_WORDS)})\s*[)}}]*"
 )
 _RELATION = re.compile(r"[<>≤≥]")
 _SET_BUILDER = re.compile(
     rf"\\\{{\s*{_SYMBOL}(?:\s*\\in\s*\\mathbb\{{R\}})?\s*(?:\\mid(?![A-Za-z])|\||:)(?P<condition>.*)\\\}}"
 )
+_MODULUS = re.compile(rf"\|\s*({_SYMBOL})\s*\|")
 _REALS_WITHOUT = re.compile(r"(?:\\mathbb\{R\}|\(-\\infty\s*,\s*\+?\\infty\s*\))\s*∖\s*\\\{(?P<points>.*)\\\}")
-_CLOCK = re.compile(r"(\d{1,2})\s*:\s*([0-5]\d)")
+CLOCK = re.compile(r"(\d{1,2})\s*:\s*([0-5]\d)")
+_TIME = re.compile(
+    r"(?P<hour>\d{1,2})(?:\s*:\s*(?P<minute>[0-5]\d))?(?:\s*:\s*(?P<second>[0-5]\d))?\s*"
+    r"(?:\\[a-z]+\s*\{)?\s*(?P<half>[ap])\s*\.?\s*m\b\.?\s*\}?",
+    re.IGNORECASE,
+)
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+_MONTH = rf"(?P<month>{'|'.join(f'{name[:3]}(?:{name[3:]})?' for name in _MONTHS)}|sept)\.?"
+_DATES = [
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        rf"{_MONTH}\s*(?P<day>\d{{1,2}})(?:\s*,?\s+(?P<year>\d{{4}}))?",
+        rf"(?P<day>\d{{1,2}})\s+(?:of\s+)?{_MONTH}(?:\s*,?\s+(?P<year>\d{{4}}))?",
+        r"(?P<year>\d{4})-(?P<month>0\d|1[0-2])-(?P<day>0\d|[12]\d|3[01])",
+    )
+]
+_TIMES_OF_DAY = {"noon": "12 pm", "midnight": "12 am"}
 _REALS = frozenset([r"\mathbb{R}", r"\R", "all real numbers", "all reals"])
 _NO_SOLUTION = frozenset([r"\emptyset", "no solution", "no solutions", "empty set", "the empty set"])
-_TEXT_UNIT = re.compile(rf"\s*((?:{_TEXT_COMMAND}\s*(?:\^\{{?-?\d+\}}?)?[\s/]*)+)$")
+_TEXT_AROUND = re.compile(r"\\(?:text|mathrm)\s*\{([^{}]*)\}")
+_UPRIGHT = r"\\(?:text|textbf|textit|textrm|mbox|mathrm|rm)\s*\{(?:[^{}]|\{[^{}]*\})*\}"
+_UNIT_POWER = r"(?:\^\{?-?\d+\}?)?"
+_UNIT_FACTOR = (
+    rf"(?:(?:{_UPRIGHT}\s*)?\\(?:Omega|mu)(?![A-Za-z])|{_UPRIGHT}"
+    rf"|\\frac\s*\{{\s*{_UPRIGHT}{_UNIT_POWER}\s*\}}\s*\{{\s*{_UPRIGHT}{_UNIT_POWER}\s*\}})"
+)
+_TEXT_UNIT = re.compile(rf"\s*((?:°\s*)?(?:{_UNIT_FACTOR}\s*{_UNIT_POWER}(?:[\s/]|\\cdot(?![A-Za-z]))*)+)$")
+_POWER_IN_UNIT = re.compile(r"\^\s*\{?\s*-?\d+\s*\}?|(?<=[A-Za-z])-?\d(?!\d)")
+_SIGN_UNIT = re.compile(r"(?<=[\d}\w)])\s*(°[CF]?|''|(?<=\d)['\"′″]|[€£₹¥])$")
+_PREFIXED_CURRENCY = re.compile(rf"(-?)\s*([{CURRENCY_SIGNS}])\s*(-?)\s*(?=[\d.\\(])")
+# A letter for a power of ten or a letter for a unit: 5k, 5M and 5K are neither 5 nor surely 5000.
+_DOUBTFUL_UNIT = re.compile(r"(?:\\[a-z]+\s*\{)?[kKMB]\}?")
+_MEASURE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>°|''|['\"′″]|\\(?:text|mathrm)\s*\{[^{}]*\}|[a-z]+)\s*")
 _WORD_UNIT = re.compile(
     r"(?:(?<=[\d})%])\s*|(?<=\\pi)\s+)((?:(?:square|cubic|sq\.?|cu\.?)\s+)?"
-    r"(?:[a-z]{4,}|day|hrs?|min|sec|mph|mol|[kcmnµ]m|[mk]g|mL|[kM]?Hz|[kM]?J|[kM]W|eV|Pa|ft|mi|lbs?|in|m/s)"
+    r"(?:[a-z]{4,}|day|hrs?|min|sec|mph|kph|mol|[kcmnµ]m|[mk]g|mL|[kM]?Hz|[kM]?J|[kM]W|kWh|eV|k?Pa|m[AV]|[MGT]B"
+    r"|ft|mi|lbs?|in|m/s)"
     r"(?:[\s/][a-z]{1,12})*)"
     r"(?:\^\{?-?\d+\}?)?\.?$"
 )
@@ -96,11 +135,12 @@ _WORD_PATTERN = re.compile(
 _NUMERIC_PART = re.compile(r"\d|\\pi")
 _NON_UNIT_WORDS = (
     "is are if for where when with not any all only no or and more less most least than times mod base plus minus over "
-    "by hundred thousand million billion trillion dozen half halves squared cubed root factorial point infinity "
-    "hundreds thousands millions billions trillions dozens bn mn"
+    "by hundred thousand million billion trillion dozen half halves root factorial point infinity "
+    "hundreds thousands millions billions trillions dozens bn mn lakh lakhs crore crores tens score scores bc bce"
 )
 _NON_UNIT_PATTERN = re.compile(
-    rf"(?<![a-z])(?:(?i:{'|'.join((*_NON_UNIT_WORDS.split(), *(set(FUNCTIONS) - {'min'})))})|k)(?![a-z])"
+    rf"(?<![a-z])(?:(?i:{'|'.join((*_NON_UNIT_WORDS.split(), *(set(FUNCTIONS) - {'min'})))})|k(?!\}}?\s*\\Omega))"
+    r"(?![A-Za-z])|^\W*(?:\\[a-z]+\s*\{)?\s*(?:squared|cubed|st|nd|rd|th)\b"
 )
 _APPROXIMATION_PREFIX = re.compile(r"^(?:\\approx|approximately|about|roughly|\\sim)(?![A-Za-z])\s*")
 
@@ -132,7 +172,52 @@ def _parse_numeral(text: str) -> ParsedAnswer | None:
     if not (match := _NUMERAL.fullmatch(text)):
         return None
     base = NUMBER_WORDS.get(match["base"], match["base"])
-    return ParsedAnswer("numeral", match["digits"].lstrip("0") or "0", unit=base)
+    if re.search("[a-f]", match["digits"]) and int(base) <= 10:  # 2a_3 has a variable
+        return None
+    return ParsedAnswer("numeral", match["digits"].upper().lstrip("0") or "0", unit=base)
+
+
+def _parse_time(text: str) -> ParsedAnswer | None:
+    """Parse a time of day with a.m. or p.m. to its minutes after midnight."""
+    text = _TIMES_OF_DAY.get(text.casefold(), text)
+    if not (match := _TIME.fullmatch(text)) or not 1 <= int(match["hour"]) <= 12:
+        return None
+    half = match["half"].lower()
+    minutes = int(match["hour"]) % 12 * 60 + 720 * (half == "p") + int(match["minute"] or 0)
+    number = Node("num", number=Fraction(minutes) + Fraction(int(match["second"] or 0), 60))
+    return ParsedAnswer("time", text, node=number, unit=f"{half}m")
+
+
+def _parse_date(text: str) -> ParsedAnswer | None:
+    """Parse July 4 1776, 4 July 1776 or 1776-07-04. 2010-10-10 may be a difference, so a part must begin with 0."""
+    plain = _TEXT_AROUND.sub(r" \1 ", text).strip()
+    match = next(filter(None, (pattern.fullmatch(plain) for pattern in _DATES)), None)
+    if not match or (match["month"].isdigit() and "-0" not in plain):
+        return None
+    name = match["month"].lower()
+    month = int(name) if name.isdigit() else 1 + [month[:3] for month in _MONTHS].index(name[:3])
+    return ParsedAnswer("text", f"date {match.groupdict().get('year') or ''}-{month}-{int(match['day'])}")
+
+
+def _parse_measures(text: str) -> ParsedAnswer | None:
+    """Parse a quantity in several units, such as 30° 15' or 5 ft 3 in, to one value in the first unit."""
+    parts, end = [], 0
+    while part := _MEASURE.match(text, end):
+        parts.append(part)
+        end = part.end()
+    if len(parts) < 2 or end < len(text):
+        return None
+    readings = [parse_units(part["unit"]) for part in parts]
+    for first in readings[0]:
+        chosen = [next((unit for unit in units if unit.dimension == first.dimension), None) for units in readings]
+        ratios = [unit.factor / first.factor for unit in chosen if unit and unit.is_complete and unit.pi == first.pi]
+        # Each unit is smaller than the one before: "2 hours 90 hours" is no time.
+        if first.dimension and len(ratios) == len(parts) and all(a > b for a, b in pairwise(ratios)):
+            value = sum(
+                (Fraction(part["number"]) * ratio for part, ratio in zip(parts, ratios, strict=True)), Fraction(0)
+            )
+            return ParsedAnswer("value", text, node=Node("num", number=value), unit=parts[0]["unit"])
+    return None
 
 
 def _parse_known_set(text: str) -> ParsedAnswer | None:
@@ -199,9 +284,14 @@ def _parse_chain(chain: str) -> ParsedAnswer:
 
 def _parse_difference(left: str, right: str) -> Node | None:
     try:
-        return Node("add", (parse_expression(left), Node("neg", (parse_expression(right),))))
+        return Node("add", (_read_expression(left), Node("neg", (_read_expression(right),))))
     except UnreadableError:
         return None
+
+
+def _read_expression(text: str) -> Node:
+    """Read an expression without its degree and currency signs."""
+    return parse_expression(text.translate(_NO_QUANTITY_SIGNS))
 
 
 def _parse_list(text: str) -> ParsedAnswer | None:
@@ -260,6 +350,8 @@ def _parse_inequality(text: str) -> ParsedAnswer | None:
         return None
     if len(parts) == 2 and any(re.fullmatch(rf"-\s*{_SYMBOL}", part) for part in parts):  # -x > -1 is 1 > x
         parts = [part[1:].strip() if part[0] == "-" else f"-({part})" for part in reversed(parts)]
+    if bounded := _parse_bounded_modulus(parts, signs):
+        return bounded
     if signs[0] in ">≥":
         # Turn the chain around, so that its signs are < or ≤.
         flipped = str.maketrans("<>≤≥", "><≥≤")
@@ -276,6 +368,22 @@ def _parse_inequality(text: str) -> ParsedAnswer | None:
     opening = "[" if names[0] and signs[0] == "≤" else "("
     closing = "]" if names[0] + 1 < len(parts) and signs[-1] == "≤" else ")"
     return _interval(text, low, high, opening + closing)
+
+
+def _parse_bounded_modulus(parts: list[str], signs: list[str]) -> ParsedAnswer | None:
+    """Parse |x| < 2 as -2 < x < 2, and |x| > 2 as x < -2 or x > 2."""
+    if len(parts) != 2:
+        return None
+    flip = str.maketrans("<>≤≥", "><≥≤")
+    if _MODULUS.fullmatch(parts[1]):  # 2 > |x|
+        parts, signs = parts[::-1], [signs[0].translate(flip)]
+    bound = _parse(parts[1]) if (modulus := _MODULUS.fullmatch(parts[0])) else None
+    if not modulus or not bound or not bound.node or (real_value(bound.node) or 0) <= 0:
+        return None
+    name, sign = modulus[1], signs[0]
+    if sign in "<≤":
+        return _parse(f"-({parts[1]}) {sign} {name} {sign} {parts[1]}")
+    return _parse(f"{name} {sign.translate(flip)} -({parts[1]}), {name} {sign} {parts[1]}")
 
 
 def _parse_exclusion(text: str) -> ParsedAnswer | None:
@@ -296,7 +404,7 @@ def _parse_ratio(text: str) -> ParsedAnswer | None:
     parts = split_outside_brackets(text, ":")
     if not 2 <= len(parts) <= 6 or not all(parts):
         return None
-    clock = _CLOCK.fullmatch(text)
+    clock = CLOCK.fullmatch(text)
     if clock and (gcd(int(clock[1]), int(clock[2])) > 1 or clock[2].startswith("0")):
         return None
     items = tuple(_parse(part) for part in parts)
@@ -359,7 +467,7 @@ def _parse_quantity(sides: list[str]) -> tuple[ParsedAnswer, ...]:
     makes an equation of a line.
     """
     try:
-        nodes = [parse_expression(side) for side in sides]
+        nodes = [_read_expression(side) for side in sides]
     except UnreadableError:
         return ()
     inner = _parse_chain("=".join(sides[1:]))
@@ -391,7 +499,7 @@ def _parse_value(text: str) -> ParsedAnswer | None:
     if has_words(number):
         return None
     try:
-        node = parse_expression(number)
+        node = _read_expression(number)
     except UnreadableError:
         return None
     if "infty" in symbols(node) and node != _INFINITY and node != Node("neg", (_INFINITY,)):
@@ -406,19 +514,40 @@ def has_words(text: str) -> bool:
 
 
 def _split_unit(text: str) -> tuple[str, str]:
-    """Split "5 cm" to the number and its unit. "5 million" and "5 or more" have none."""
-    for pattern in (_TEXT_UNIT, _WORD_UNIT):
+    """Split "5 cm" to the number and its unit. "5 million", "5 or more" and 5\\text{x} have none."""
+    if prefixed := _PREFIXED_CURRENCY.match(text):
+        sign = prefixed[1] or prefixed[3]
+        number, unit = _split_unit(text[prefixed.end() :])
+        return sign + number, unit or prefixed[2].replace(DOLLAR_SIGN, "$")
+    for pattern in (_TEXT_UNIT, _WORD_UNIT, _SIGN_UNIT):
         match = pattern.search(text)
-        if match and _NUMERIC_PART.search(text[: match.start()]) and not _NON_UNIT_PATTERN.search(match[1]):
-            return text[: match.start()].rstrip(" \\/"), match[0].strip()
+        if not match or not _NUMERIC_PART.search(text[: match.start()]) or _NON_UNIT_PATTERN.search(match[1]):
+            continue
+        if re.search(r"\d", _POWER_IN_UNIT.sub("", match[1])):  # "hours and 30 minutes" goes on with another number
+            continue
+        if is_letter(match[1]) or (not match[0][0].isspace() and _DOUBTFUL_UNIT.fullmatch(match[0])):
+            continue
+        return text[: match.start()].rstrip(" \\/"), match[0].strip()
     return text, ""
 
 
 _INFINITY = Node("symbol", name="infty")
+_NO_QUANTITY_SIGNS = str.maketrans("", "", QUANTITY_SIGNS)
 _QUANTITY_OPERATIONS = frozenset(["add", "neg", "mul", "div", *TRIG_FUNCTIONS])
 
 # The order matters: a list may hold equations, an equation may hold values.
 _PARSERS = (
-    *(_parse_numeral, _parse_known_set, _parse_matrix, _parse_named, _parse_list, _parse_union, _parse_inequality),
+    *(
+        _parse_numeral,
+        _parse_time,
+        _parse_date,
+        _parse_measures,
+        _parse_known_set,
+        _parse_matrix,
+        _parse_named,
+        _parse_list,
+        _parse_union,
+        _parse_inequality,
+    ),
     *(_parse_exclusion, _parse_bracketed, _parse_equation, _parse_plus_minus, _parse_ratio, _parse_value),
 )

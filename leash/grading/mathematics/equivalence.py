@@ -22,28 +22,25 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from leash.grading.mathematics.answer_parsing import ParsedAnswer, has_words, parse_answer
-from leash.grading.mathematics.expression import MAX_ANSWER_CHARS, Node
+from leash.grading.mathematics.answer_parsing import CLOCK, ParsedAnswer, has_words, parse_answer
+from leash.grading.mathematics.expression import MAX_ANSWER_CHARS, Node, symbols
 from leash.grading.mathematics.identity import is_proportional, is_same_value
 from leash.grading.mathematics.math_verify_fallback import is_math_verify_equal
 from leash.grading.mathematics.spelling import mark_digit_gaps, normalize_latex, text_key
+from leash.grading.mathematics.units import Unit, parse_units
 from leash.grading.mathematics.values import decimal_and_ulp, real_value, unknowns
 
 # Other graders accept a relative error of 1e-4. Half a unit in the fourth digit is at most five times that.
 MIN_SIGNIFICANT_DIGITS = 4
 MAX_ROUNDING_RATIO = Fraction(1, 100)
-# Units that differ in size, each with its other names: 5 m is not 5 cm.
-UNIT_ALIASES = (
-    "mm millimeter|cm centimeter centimetre|m meter metre|km kilometer kilometre|inch inche in|foot feet ft|mile mi|"
-    "mg|g gram|kg kilogram|ml|l liter litre|ms|s sec second|min minute|h hr hour|day|week|month|year"
-)
-CANONICAL_UNITS = {name: names.split()[0] for names in UNIT_ALIASES.split("|") for name in names.split()}
+HALF_DAY_MINUTES = 720
 
 _PLAIN_NUMBER = re.compile(r"-?\d{1,300}(?:[/.]\d{1,300})?")
 _NAMED_OPTION = re.compile(r"(?i:option|choice)\s+\(?([A-H])\)?")
 _LABELLED_OPTION = re.compile(
     r"(?:\\text[a-z]*\s*\{\s*)?\(?([A-H])(?:\)|[.:](?=[\s\\}]))(?:[.:]|\s)*(?:\}\s*|(?<=\s)|(?=\\))(\S.*)"
 )
+_LONE_OPTION = re.compile(r"\(?[A-H]\)?")
 _OTHER_OPTION = re.compile(r"^(?:,|and|or|not)\b|\b[A-H](?:\)|[.:]\s)")
 _INDEXED_NAME = re.compile(r"([A-Za-z])_\{?\d+\}?")
 _PLAIN_FRACTION = re.compile(r"(-?)\\[dt]?frac\{(\d{1,300})\}\{(\d{1,300})\}")
@@ -71,13 +68,20 @@ def is_equivalent(gold: str, answer: str, rules: EquivalenceRules) -> bool:
             return True
         if "." not in gold + answer and not rules.error and rules.unit != "%":
             return False
-    if (normalized := normalize_latex(gold)) == normalize_latex(answer):
-        return bool(normalized)
+    normalized = [normalize_latex(text) for text in (gold, answer)]
+    if normalized[0] == normalized[1]:
+        return bool(normalized[0])
+    # White space says nothing, unless it parts digits or words.
+    keys = ["".join(mark_digit_gaps(text).split()) for text in normalized]
+    if keys[0] == keys[1] and not any(map(has_words, normalized)):
+        return True
     expected, given = parse_answer(gold, rules.multiple), parse_answer(answer, rules.multiple)
     if _is_same(expected, given, rules):
         return True
     if option := _split_option(normalize_latex(answer)):
         letter, content = option
+        if _LONE_OPTION.fullmatch(normalize_latex(gold)):  # "(B) A" is B
+            content = ""
         return text_key(normalize_latex(gold)) in (letter, f"({letter})") or (
             bool(content) and is_equivalent(gold, content, rules)
         )
@@ -109,9 +113,13 @@ def is_unparsed(parsed: ParsedAnswer) -> bool:
 
 def _is_same(gold: ParsedAnswer, answer: ParsedAnswer, rules: EquivalenceRules) -> bool:
     if "numeral" in (gold.kind, answer.kind):
-        # Accept 204 for 204_5, since the question may name the base, but not 204_6.
+        # Accept 204 for 204_5, and 204_5 for 204: the question may name the base, and copies of MATH-500 drop it from
+        # their golds. But 204_6 is not 204_5.
         bases = {parsed.unit for parsed in (gold, answer) if parsed.kind == "numeral"}
-        return len(bases) == 1 and (gold.text.lstrip("0") or "0") == (answer.text.lstrip("0") or "0")
+        digits = [(parsed.text.lstrip("0") or "0").upper() for parsed in (gold, answer)]
+        return len(bases) == 1 and digits[0] == digits[1]
+    if "time" in (gold.kind, answer.kind):
+        return _is_same_time(gold, answer)
     if "text" in (gold.kind, answer.kind):
         return _is_same_text(gold, answer)
     # m + n = 7 is an answer to "find m + n", but 7 is none to "find the line".
@@ -139,6 +147,26 @@ def _is_same_text(gold: ParsedAnswer, answer: ParsedAnswer) -> bool:
     return bool(key := text_key(gold.text)) and key == text_key(answer.text)
 
 
+def _is_same_time(gold: ParsedAnswer, answer: ParsedAnswer) -> bool:
+    """Compare 3:30 PM with 3:30 p.m., 15:30 or 3:30, and 10 a.m. with 10. A whole hour alone is not 10:00 a.m."""
+    first, second = _read_minutes(gold), _read_minutes(answer)
+    if first is None or second is None or ("value" in (gold.kind, answer.kind) and ":" in gold.text + answer.text):
+        return False
+    has_half = all(parsed.kind == "time" or minutes >= 13 * 60 for parsed, minutes in ((gold, first), (answer, second)))
+    return (first - second) % (2 * HALF_DAY_MINUTES if has_half else HALF_DAY_MINUTES) == 0
+
+
+def _read_minutes(parsed: ParsedAnswer) -> Fraction | None:
+    """Return the minutes after midnight of a time of day, of 15:30 or of a whole hour; None for anything else."""
+    if parsed.kind == "time" and parsed.node:
+        return parsed.node.number
+    if clock := CLOCK.fullmatch(parsed.text):
+        return Fraction(int(clock[1]) * 60 + int(clock[2])) if int(clock[1]) < 24 else None
+    number = parsed.node.number if parsed.kind == "value" and parsed.node and parsed.node.op == "num" else None
+    is_hour = number is not None and number.denominator == 1 and 1 <= number <= 12 and not parsed.unit
+    return number * 60 if number is not None and is_hour else None
+
+
 def _is_same_ratio(gold: ParsedAnswer, answer: ParsedAnswer) -> bool:
     """Compare 3:4 with 6:8, or with the fraction 3/4."""
     sides = [parsed.items if parsed.kind == "ratio" else (parsed, _ONE) for parsed in (gold, answer)]
@@ -161,11 +189,15 @@ def _is_same_quantity(gold: ParsedAnswer, answer: ParsedAnswer, rules: Equivalen
     # y = 2 is not x = 2. Longer names, such as f(x), do not matter.
     if len(gold.name) == len(answer.name) == 1 and gold.name.lower() != answer.name.lower():
         return False
-    # A unit may be missing or worded differently, but not of another size.
-    units = [_parse_unit(gold.unit or rules.unit), _parse_unit(answer.unit)]
-    if None not in units and units[0] != units[1]:
-        return False
     percent = gold.percent or rules.unit == "%"
+    # The unit of a data set is LaTeX, such as $cm^2$.
+    golds = () if rules.unit == "%" else _measuring_units(gold.unit or normalize_latex(rules.unit))
+    if golds and (units := _measuring_units(answer.unit)):
+        pairs = [(first, second) for first in golds for second in units if first.dimension == second.dimension]
+        return any(_is_close(*_convert(gold.node, answer.node, *pair), rules) for pair in pairs)
+    # A unit may be missing or unknown. But a multiple of pi is an angle in radians, not in degrees.
+    if not gold.unit and answer.unit == "°" and "pi" in symbols(gold.node):
+        return False
     if percent == answer.percent:
         return _is_close(gold.node, answer.node, rules)
     return _is_same_percent(gold.node, answer.node, percent, rules)
@@ -182,13 +214,25 @@ def _is_same_percent(gold: Node, answer: Node, percent: bool, rules: Equivalence
     return bare is not None and abs(bare) >= 1 and _is_close(gold, answer, rules)
 
 
-def _parse_unit(unit: str) -> tuple[str, ...] | None:
-    """Return the parts of a unit, (km, h) for km/h, or None if one of them is unknown."""
-    words = re.sub(r"\\[A-Za-z]+|[{}$\\./]|\^\{?-?\d+|\b(?:per|square|sq)\b", " ", unit.lower()).split()
-    names = [word.removesuffix("s") if len(word) > 2 else word for word in words]
-    if not names or not all(name in CANONICAL_UNITS for name in names):
-        return None
-    return tuple(CANONICAL_UNITS[name] for name in names)
+def _measuring_units(text: str) -> list[Unit]:
+    """Return the units of a text that measure something: not those of "15 apples"."""
+    return [unit for unit in parse_units(text) if unit.dimension]
+
+
+def _convert(gold: Node, answer: Node, gold_unit: Unit, unit: Unit) -> tuple[Node, Node]:
+    """Return a gold and an answer in one unit: in the gold's, or in kelvin."""
+    if (gold_unit.factor, gold_unit.pi, gold_unit.offset) == (unit.factor, unit.pi, unit.offset):
+        return gold, answer
+    if gold_unit.offset == unit.offset == 0:
+        ratio = Node("num", number=unit.factor / gold_unit.factor)
+        power = Node("pow", (Node("symbol", name="pi"), Node("num", number=Fraction(unit.pi - gold_unit.pi))))
+        return gold, Node("mul", (answer, ratio if unit.pi == gold_unit.pi else Node("mul", (ratio, power))))
+    return _to_base(gold, gold_unit), _to_base(answer, unit)
+
+
+def _to_base(value: Node, unit: Unit) -> Node:
+    scaled = Node("mul", (value, Node("num", number=unit.factor)))
+    return Node("add", (scaled, Node("num", number=unit.offset)))
 
 
 def _is_same_collection(gold: ParsedAnswer, answer: ParsedAnswer, rules: EquivalenceRules) -> bool:

@@ -22,7 +22,8 @@ MAX_EXPRESSION_TOKENS = 300  # the tree of a sum is as deep as the sum is long
 
 TRIG_FUNCTIONS = ("sin", "cos", "tan", "sec", "csc", "cot")
 ARC_FUNCTIONS = tuple(f"arc{name}" for name in TRIG_FUNCTIONS)
-OTHER_FUNCTIONS = ("exp", "ln", "lg", "log", "sqrt", "min", "max", "gcd", "lcm")
+WORDED_OPERATORS = ("floor", "ceil", "abs")
+OTHER_FUNCTIONS = ("exp", "ln", "lg", "log", "sqrt", "min", "max", "gcd", "lcm", *WORDED_OPERATORS)
 FUNCTIONS = (*ARC_FUNCTIONS, "sinh", "cosh", "tanh", *TRIG_FUNCTIONS, *OTHER_FUNCTIONS)
 SYMBOL_COMMAND = re.compile(
     r"(?:var)?(?:[aA]lpha|[bB]eta|[gG]amma|[dD]elta|[eE]psilon|[zZ]eta|[eE]ta|[tT]heta|[iI]ota|[kK]appa|[lL]ambda|[mM]u|[nN]u"
@@ -150,7 +151,7 @@ class _ExpressionParser:
 
     def factorials(self, node: Node) -> Node:
         while self.accept("!"):
-            node = Node("factorial", (node,))
+            node = Node("semifactorial" if self.accept("!") else "factorial", (node,))  # 5!! = 5 · 3 · 1
         return node
 
     def exponent(self) -> Node:
@@ -208,6 +209,8 @@ class _ExpressionParser:
             args = (*args, base)
         if exponent == _MINUS_ONE and name in TRIG_FUNCTIONS:  # \sin^{-1} is the arc, not the reciprocal
             return Node("call", args, name=f"arc{name}")
+        if name in WORDED_OPERATORS:
+            return Node(name, args[:1])
         node = Node("call", args, name="log10" if name == "lg" else name)
         return Node("pow", (node, exponent)) if exponent else node
 

@@ -6,9 +6,11 @@ r"""Identity: whether two expressions are the same, found by evaluating both rat
 
 Rational values are compared exactly, irrational values to 60 digits and, if these agree, to 200. Expressions with
 symbols are compared at points derived from the symbols' names: rational numbers above 2, or whole numbers if there is a
-floor, a factorial or the like. Different expressions practically never agree there. All points are positive, so x and
-\sqrt{x^2} count as the same; but if there is an absolute value outside a logarithm, they are negative, so that |x| is
-not x. A letter may be written in either case, as constants of integration are, unless one side uses both cases.
+factorial or the like. Different expressions practically never agree there. All points are positive, so x and \sqrt{x^2}
+count as the same; but if there is an absolute value outside a logarithm, they have all signs and sizes, so that |x| is
+not x. The same holds under a floor or ceiling, where only the letters from i to n are whole at all points, so that
+\lfloor x \rfloor is not x. A letter may be written in either case, as constants of integration are, unless one side
+uses both cases.
 """
 
 from __future__ import annotations
@@ -23,8 +25,13 @@ from leash.grading.mathematics.expression import Node, UnreadableError, operatio
 from leash.grading.mathematics.values import INTEGER_FUNCTIONS, evaluate, number_to_mpmath, unknowns
 
 RATIONAL_POINTS = 3
+SIGNED_POINTS = 16  # of expressions that depend on signs
 INTEGER_POINTS = 10
+ROUNDING_FUNCTIONS = frozenset(["floor", "ceil"])
+WHOLE_LETTERS = frozenset("ijklmnIJKLMN")
 COARSE_DIGITS, FINE_DIGITS = 60, 200
+# Of the points of expressions that depend on signs: some lie between 0 and 1, some between 1 and 2, and some far out.
+SIZES = Fraction(1), Fraction(1), Fraction(1, 7), Fraction(11), Fraction(1, 3), Fraction(1, 4)
 
 
 def is_same_value(first: Node, second: Node) -> bool:
@@ -51,16 +58,25 @@ def _has_integer_functions(first: Node, second: Node) -> bool:
 def evaluation_points(first: Node, second: Node) -> Iterator[dict[str, Fraction]]:
     """Yield values for the symbols: the same values for the same names."""
     names, whole = unknowns(first) | unknowns(second), _has_integer_functions(first, second)
+    rounded = not (operations(first) | operations(second)).isdisjoint(ROUNDING_FUNCTIONS)
     if not names:
         yield {}
         return
     # C may also be written c unless one side has both.
     sides = unknowns(first), unknowns(second)
     caseless = all(len({name.lower() for name in side}) == len(side) for side in sides)
-    points = range(INTEGER_POINTS if whole else RATIONAL_POINTS)
     signed = has_absolute_value(first) or has_absolute_value(second)
-    for point, sign in [(point, -1 if signed and point % 2 == 0 else 1) for point in points]:
-        yield {name: sign * _draw_coordinate(name.lower() if caseless else name, point, whole) for name in names}
+    needs_whole = not (operations(first) | operations(second)).isdisjoint(INTEGER_FUNCTIONS - ROUNDING_FUNCTIONS)
+    for point in range(INTEGER_POINTS if whole else SIGNED_POINTS if signed else RATIONAL_POINTS):
+        at = {}
+        for name in names:
+            key = name.lower() if caseless else name
+            # A floor is a ceiling at whole numbers only, so some points are whole and most are not.
+            is_whole = needs_whole or (rounded and (name[0] in WHOLE_LETTERS or point % 5 == 4))
+            at[name] = _draw_coordinate(key, point, is_whole)
+            if signed or (rounded and not is_whole):
+                at[name] *= _draw_sign(key, point) * (1 if is_whole else SIZES[point % len(SIZES)])
+        yield at
 
 
 def has_absolute_value(node: Node) -> bool:
@@ -68,6 +84,11 @@ def has_absolute_value(node: Node) -> bool:
     if node.op == "call" and node.name in ("ln", "log", "log10") and node.args[0].op == "abs":
         return has_absolute_value(node.args[0].args[0])
     return node.op == "abs" or any(map(has_absolute_value, node.args))
+
+
+def _draw_sign(name: str, point: int) -> int:
+    """Return a sign: minus for all names at the first point, plus at the second, then any."""
+    return (-1, 1)[point] if point < 2 else random.Random(f"sign of {name} {point}").choice((-1, 1))
 
 
 @lru_cache(maxsize=2000)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from math import ceil, comb, factorial, floor, gcd, lcm
+from math import ceil, comb, factorial, floor, gcd, lcm, prod
 from typing import Any
 
 from leash.grading.mathematics.expression import MAX_DECIMAL_EXPONENT, TRIG_FUNCTIONS, Node, UnreadableError, symbols
@@ -23,7 +23,7 @@ MAX_EXACT_BITS = 200_000  # 2^1009 has 1,010 bits and 2006! has 19,000
 MAX_FACTORIAL = 5000
 REAL_DIGITS = 60  # more than decimals have
 # Functions that are meaningful only at whole numbers.
-INTEGER_FUNCTIONS = frozenset(["floor", "ceil", "factorial", "binom", "gcd", "lcm"])
+INTEGER_FUNCTIONS = frozenset(["floor", "ceil", "factorial", "semifactorial", "binom", "gcd", "lcm"])
 CONSTANTS = frozenset(["pi", "e", "i"])
 
 Number = Any  # Fraction, or mpmath's mpc
@@ -212,6 +212,7 @@ _OPERATIONS: dict[str, Callable[..., Number]] = {
     "pow": _power,
     "root": _root,
     "factorial": _combinatorial(factorial),
+    "semifactorial": _combinatorial(lambda n: prod(range(n, 0, -2))),
     "binom": _combinatorial(comb),
     "floor": lambda a: _round(a, up=False),
     "ceil": lambda a: _round(a, up=True),

@@ -15,11 +15,12 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from leash.grading.extraction import BOX_COMMANDS, THINK_CLOSE_TAG
+from leash.grading.extraction import BOX_COMMANDS
 from leash.grading.mathematics.expression import UnreadableError
 from leash.grading.process.equality import holds
 from leash.grading.process.equation_reader import Link, find_links
 from leash.grading.process.working import Working, unsound
+from leash.grading.thinking import THINK_CLOSE_TAG, unify_tags
 
 MAX_DIRECT_WORDS = 8  # "The final answer is 5." is no working
 # Where to look for words that suppose, question or take back an equation.
@@ -87,7 +88,7 @@ def find_flaws(text: str, question: str) -> list[Equation]:
 def working_parts(text: str) -> Iterator[tuple[int, int]]:
     """Yield where the reply is, then the thinking before it. The thinking tries and drops ideas: it counts only if the
     reply has no equation to check."""
-    thinking_end = text.rfind(THINK_CLOSE_TAG)
+    thinking_end = unify_tags(text).rfind(THINK_CLOSE_TAG)
     yield max(thinking_end, 0), len(text)
     if thinking_end > 0:
         yield 0, thinking_end
