@@ -45,6 +45,11 @@ def truncate(text: str, max_chars: int, *, tail_chars: int = 0, count_omitted: b
     return f"{head}\n… {omitted} …\n{tail}" if tail else f"{head} … {omitted}"
 
 
+def replace_surrogates(text: str) -> str:
+    """Replace half characters by �. A truncated emoji leaves one in JSON, and UTF-8 cannot encode it."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def format_value(value: Any) -> str:
     """A table cell: a dash for None; three decimals for a float (one from 10 on), or three digits if it is tiny or
     huge."""

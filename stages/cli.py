@@ -170,6 +170,8 @@ def sample(model: str, dataset: str, resample: bool, show_prompt: bool, file: Pa
         return
     drawn = stage.run(params, model, dataset, resample=resample)
     click.echo(f"{model} on {dataset}: {drawn.samples:,} completions drawn.")
+    if failures := sampler.describe_failures(model, dataset, drawn.failed):
+        click.echo(f"Warning: {failures}", err=True)
     if drawn.samples and (warning := find_repeat_warning(params, model, dataset)):
         click.echo(f"Warning: {warning}", err=True)
 

@@ -25,11 +25,11 @@ from __future__ import annotations
 
 import re
 
+from leash.finish import THINK_CLOSE_TAG, THINK_OPEN_TAG
 from leash.grading.run_on import cut_run_on
 
 BOX_COMMANDS = ("\\boxed", "\\fbox", "\\framebox")
 ANSWER_OPEN_TAG, ANSWER_CLOSE_TAG = "<answer>", "</answer>"
-THINK_OPEN_TAG, THINK_CLOSE_TAG = "<think>", "</think>"
 
 # An answer has a few characters. A box without its closing brace would run to the end of the text.
 MAX_BOX_CHARS = 4000

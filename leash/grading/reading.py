@@ -4,14 +4,15 @@
     read_answer("That makes 5 apples.", "math", "stop") ->  Reading("5", is_candidate=True)
 
 Lenient reading is strict reading, or else the last candidate answer of the final reply (lenient.py). So both readings
-of a text have one answer between them, and each answer is graded once. A text that was cut off has no candidate: its
-last number is not its answer.
+of a text have one answer between them, and each answer is graded once. What the finish of a text says about an answer
+in it stands in leash/finish.py.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from leash.finish import CUT_IN_THOUGHT, has_failed, was_cut_off
 from leash.grading.graders import registry
 from leash.grading.lenient import find_candidate
 
@@ -31,7 +32,9 @@ class Reading(NamedTuple):
 
 
 def read_answer(text: str, grader: str, finish: str) -> Reading:
+    if has_failed(finish) or finish == CUT_IN_THOUGHT:
+        return Reading(None)
     if (answer := registry.get_extractor(grader)(text)) is not None:
         return Reading(answer)
-    candidate = None if finish == "length" else find_candidate(text, grader)
+    candidate = None if was_cut_off(finish) else find_candidate(text, grader)
     return Reading(candidate, is_candidate=candidate is not None)

@@ -31,7 +31,7 @@ DECIDES_NO_NUMBER = {
 # Imported by these stages for something else than their output: prompts and instructions for previews and refusals,
 # views of DuckDB to find duplicates, weights and types for provenance.
 USED_FOR_MESSAGES = {
-    "resolve": {"leash.grading.extraction", "leash.grading.run_on", "leash.grading.graders.types"},
+    "resolve": {"leash.finish", "leash.grading.extraction", "leash.grading.run_on", "leash.grading.graders.types"},
     "fetch": {"leash.database", "leash.instructions", "leash.prompts"},
     "mass": {"leash.statistics.seeds"},  # of the ledger, whose manifest a sentence needs
     "reasoning": {"leash.token_ids", "leash.weights"},  # of the engine's prefixes, which no judge gets
@@ -39,7 +39,7 @@ USED_FOR_MESSAGES = {
     # It draws rollouts as `sample` draws samples: an edit of an engine must cost no GPU hour.
     "reach": {
         *("leash.engines." + name for name in ("kv_cache", "openai_engine", "selection", "stop_strings")),
-        *("leash.engines." + name for name in ("torch_engine", "vllm_engine")),
+        *("leash.engines." + name for name in ("cut_thoughts", "torch_engine", "vllm_engine")),
         *("leash.sampling.sampler", "leash.sampling.sample_budget", "leash.image_type"),
     },
 }

@@ -20,7 +20,8 @@ from typing import Any
 
 from leash import install_hints
 from leash.errors import NotInstalledError
-from leash.grading.extraction import THINK_CLOSE_TAG, find_last_box, find_tagged
+from leash.finish import THINK_CLOSE_TAG, THINK_OPEN_TAG
+from leash.grading.extraction import find_last_box, find_tagged
 from leash.grading.gym_spelling import normalize_answer, unwrap_answer
 from leash.grading.run_on import cut_run_on
 
@@ -38,7 +39,9 @@ def extract(text: str) -> str | None:
     """Return the answer with its white space: some answers are grids."""
     text = cut_run_on(text)
     if (answer := find_tagged(text)) is None:
-        answer = find_last_box(text)
+        # A thought that never ends holds no answer.
+        is_open = text.rfind(THINK_OPEN_TAG) > text.rfind(THINK_CLOSE_TAG)
+        answer = find_last_box(text[: text.rfind(THINK_OPEN_TAG)] if is_open else text)
     if answer is None and THINK_CLOSE_TAG in text:
         # If the engine stopped at </answer>, the opening tag stands alone.
         answer = re.sub(r"</?answer>", "", text.rpartition(THINK_CLOSE_TAG)[2])

@@ -15,7 +15,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from leash.grading.extraction import BOX_COMMANDS, THINK_CLOSE_TAG
+from leash.finish import THINK_CLOSE_TAG
+from leash.grading.extraction import BOX_COMMANDS
 from leash.grading.mathematics.expression import UnreadableError
 from leash.grading.process.equality import holds
 from leash.grading.process.equation_reader import Link, find_links
