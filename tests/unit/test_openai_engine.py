@@ -660,8 +660,8 @@ def test_the_stage_samples_a_served_model_and_writes_no_key(
     from stages.sample import stage as sample
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("A_KEY", KEY)
-    openai = {"url": served.url, "key": "A_KEY", "concurrency": 8}
+    monkeypatch.setenv("A_API_KEY", KEY)
+    openai = {"url": served.url, "key": "A_API_KEY", "concurrency": 8}
     raw = small(sample={"k": 6, "engine": "openai", "openai": openai, "max_tokens": 12})
     raw["models"]["base"] = {"served": "base", "dtype": "float64"}
     raw["models"]["rlvr"] = {"served": "rlvr", "dtype": "float64"}
