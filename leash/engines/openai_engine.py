@@ -46,7 +46,7 @@ from leash.finish import (
     may_succeed_again,
     was_cut_off,
 )
-from leash.formatting import truncate
+from leash.formatting import escape_controls, truncate
 from leash.image_type import detect_image_format
 from leash.params.groups import MAX_INT32
 from leash.params.groups import OpenAI as Settings
@@ -333,10 +333,11 @@ class OpenAIEngine:
         return ServerUnavailableError(self.server, problem)
 
     def _shorten(self, message: str) -> str:
-        """A server's message as one short line, without the key and the URL's password, which servers may repeat."""
+        """A server's message as one short line without control codes, and without the key and the URL's password, which
+        servers may repeat."""
         for secret in (self._key, urlsplit(self.settings.url).password):
             message = message.replace(secret, "…") if secret else message
-        return truncate(" ".join(message.split()).rstrip("."), MAX_MESSAGE_CHARS)
+        return truncate(escape_controls(" ".join(message.split())).rstrip("."), MAX_MESSAGE_CHARS)
 
 
 def _image_part(image: bytes) -> dict[str, Any]:

@@ -3,6 +3,7 @@ comes back complete, failures are retried or become clear errors, and the key is
 
 from __future__ import annotations
 
+import json
 import logging
 import socket
 import traceback
@@ -314,6 +315,13 @@ def test_a_lasting_failure_is_an_error_with_the_servers_reason(
     assert error.server == served.url
     assert reason in str(error)
     assert ("run the command again" in str(error)) == (kind is ServerUnavailableError or fault.body == "{")
+
+
+def test_a_servers_message_holds_no_control_codes(served: Served) -> None:
+    served.faults.append(Fault(400, json.dumps({"error": "\x1b]0;hi\x07 \x9b2J \x1b[2J \u202eno"})))
+    error = failure(engine_for(served))
+    assert str(error).isprintable()
+    assert r"\x1b]0;hi\x07 \x9b2J" in str(error)
 
 
 def test_permanent_failures_are_not_retried(served: Served) -> None:
