@@ -134,12 +134,15 @@ class OpenAIEngine:
         self._key = key or None
         try:
             import openai
+
+            from leash.engines.bounded_http import BoundedClient
         except ImportError:
             raise NotInstalledError("The package openai", install_hints.install_command("openai")) from None
         self._client = openai.OpenAI(
             base_url=settings.url,
             api_key=key or PLACEHOLDER_KEY,
             max_retries=settings.retries,
+            http_client=BoundedClient(),
             timeout=openai.Timeout(settings.timeout, connect=min(CONNECT_TIMEOUT_S, settings.timeout)),
         )
 

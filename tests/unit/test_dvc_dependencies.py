@@ -39,7 +39,7 @@ USED_FOR_MESSAGES = {
     # It draws rollouts as `sample` draws samples: an edit of an engine must cost no GPU hour.
     "reach": {
         *("leash.engines." + name for name in ("kv_cache", "openai_engine", "selection", "stop_strings")),
-        *("leash.engines." + name for name in ("cut_thoughts", "torch_engine", "vllm_engine")),
+        *("leash.engines." + name for name in ("bounded_http", "cut_thoughts", "torch_engine", "vllm_engine")),
         *("leash.sampling.sampler", "leash.sampling.sample_budget", "leash.image_type"),
     },
 }

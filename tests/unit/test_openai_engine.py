@@ -3,9 +3,11 @@ comes back complete, failures are retried or become clear errors, and the key is
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import socket
+import threading
 import traceback
 from base64 import b64encode
 from collections import Counter
@@ -354,6 +356,43 @@ def test_a_server_that_is_too_slow_is_an_error_with_the_timeout(served: Served) 
     assert isinstance(error, ServerUnavailableError)
     assert "longer than 3600 s" in str(error)
     assert "`sample.openai.timeout`" in str(error)
+
+
+@pytest.mark.parametrize("begin", [b"", b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"])
+def test_a_server_that_never_stops_sending_is_too_slow(begin: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every byte comes in time, be they of the headers or of the body, but the last one never does."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    over = threading.Event()
+
+    def drip(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.sendall(begin or b"HTTP/1.1 200 OK\r\nX-Header: ")
+            while not over.wait(0.01):
+                connection.sendall(b" ")
+
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        server = threading.Thread(target=drip, args=(listener,))
+        server.start()
+        engine = OpenAIEngine(OpenAI(url=f"http://127.0.0.1:{listener.getsockname()[1]}/v1", retries=0), "base")
+        engine._client.timeout = 0.2
+        try:
+            error = failure(engine)
+        finally:
+            over.set()
+            server.join()
+    assert isinstance(error, ServerUnavailableError)
+    assert "`sample.openai.timeout`" in str(error)
+
+
+def test_a_reply_without_end_is_refused(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leash.engines.bounded_http.MAX_RESPONSE_BYTES", 10_000)
+    served.faults.extend([Fault(200, " " * 10_001), Fault(200, " " * 10_001)])
+    error = failure(engine_for(served, retries=1))
+    assert isinstance(error, ServerUnavailableError)
+    assert "10,000 bytes" in str(error)
 
 
 @pytest.mark.parametrize("url", ["localhost:8000/v1", "ftp://host/v1", "http://", "http://host:port/v1", "http://[::1"])
