@@ -6,6 +6,7 @@ in leash/report/cells.py. Nothing here reads a file or imports another part of L
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import Any, Literal
@@ -13,6 +14,8 @@ from typing import Any, Literal
 from tabulate import tabulate
 
 MISSING_VALUE = "–"
+# C0 and C1 with DEL; line and paragraph separators; marks of direction; halves of characters, which no stream takes.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 Rounding = Literal["down", "up", "nearest"]
 ROUNDING: dict[Rounding, str] = {"down": ROUND_FLOOR, "up": ROUND_CEILING, "nearest": ROUND_HALF_EVEN}
 MASS_DIGITS = 2
@@ -43,6 +46,17 @@ def truncate(text: str, max_chars: int, *, tail_chars: int = 0, count_omitted: b
     omitted = f"[{len(text) - max_chars:,} characters omitted]"
     head = text[: max_chars - tail_chars]
     return f"{head}\n… {omitted} …\n{tail}" if tail else f"{head} … {omitted}"
+
+
+def replace_surrogates(text: str) -> str:
+    """Replace half characters by �. A truncated emoji leaves one in JSON, and UTF-8 cannot encode it."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def escape_controls(text: str) -> str:
+    """Write control characters as `\\x1b`, and marks that turn the direction of text, except for tabs and line ends. A
+    terminal obeys such codes: they can clear it, rename it, or hide what was printed."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def format_value(value: Any) -> str:

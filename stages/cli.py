@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from leash.errors import LeashError, Terminated, first_line
+from leash.formatting import escape_controls
 from leash.params import groups, loading
 
 if TYPE_CHECKING:
@@ -57,10 +58,10 @@ class LeashGroup(click.Group):
             return super().invoke(ctx)
         except (LeashError, OSError) as error:
             message = _describe_os_error(error) if isinstance(error, OSError) else str(error)
-            click.echo(f"leash: {_sanitize(message)}", err=True)
+            _echo(f"leash: {_sanitize(message)}", err=True)
             sys.exit(2)
         except Terminated:
-            click.echo("leash: stopped by SIGTERM. Finished work is kept; run the command again to resume.", err=True)
+            _echo("leash: stopped by SIGTERM. Finished work is kept; run the command again to resume.", err=True)
             sys.exit(128 + signal.SIGTERM)
 
 
@@ -71,6 +72,11 @@ def _describe_os_error(error: OSError) -> str:
     if error.filename is None:
         raise error
     return f"Cannot access {os.fsdecode(error.filename)}: {error.strerror}. Fix its permissions or choose another path."
+
+
+def _echo(text: object, *, err: bool = False) -> None:
+    """Print a text, which can quote a model, a data set or a server: no control code reaches the terminal."""
+    click.echo(escape_controls(str(text)), err=err)
 
 
 def _sanitize(message: str) -> str:
@@ -87,8 +93,8 @@ def _raise_terminated(*_: object) -> None:
 
 def _print_scored(scored: int, warnings: list[str], what: str) -> None:
     for warning in warnings:
-        click.echo(warning, err=True)
-    click.echo(f"{scored:,} {what} scored.")
+        _echo(warning, err=True)
+    _echo(f"{scored:,} {what} scored.")
 
 
 @click.group(cls=LeashGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -123,7 +129,7 @@ def train(file: Path) -> None:
         run(params.train, EMBEDDED_MODELS_DIR)
     else:
         EMBEDDED_MODELS_DIR.mkdir(parents=True, exist_ok=True)  # DVC requires that a stage's output exists
-        click.echo("This run does not use the embedded models: nothing to train.")
+        _echo("This run does not use the embedded models: nothing to train.")
 
 
 @main.command()
@@ -139,13 +145,13 @@ def fetch(dataset: str, preview: bool, model: str | None, file: Path) -> None:
 
     params = loading.load(file)
     if preview:
-        click.echo(format_preview(params, dataset, model))
+        _echo(format_preview(params, dataset, model))
         return
     fetched = run(params, dataset)
     for warning in fetched.warnings:
-        click.echo(f"Note: {warning}", err=True)
+        _echo(f"Note: {warning}", err=True)
     count = pluralize(len(fetched.rows), "problem")
-    click.echo(f"{dataset}: {count}." + (f" {fetched.origin}" if fetched.origin else ""))
+    _echo(f"{dataset}: {count}." + (f" {fetched.origin}" if fetched.origin else ""))
 
 
 @main.command()
@@ -166,12 +172,14 @@ def sample(model: str, dataset: str, resample: bool, show_prompt: bool, file: Pa
     params = loading.load(file)
     params.known_dataset(dataset)
     if show_prompt:
-        click.echo(sampler.format_first_prompt(params, model, dataset))
+        _echo(sampler.format_first_prompt(params, model, dataset))
         return
     drawn = stage.run(params, model, dataset, resample=resample)
-    click.echo(f"{model} on {dataset}: {drawn.samples:,} completions drawn.")
+    _echo(f"{model} on {dataset}: {drawn.samples:,} completions drawn.")
+    if failures := sampler.describe_failures(model, dataset, drawn.failed):
+        _echo(f"Warning: {failures}", err=True)
     if drawn.samples and (warning := find_repeat_warning(params, model, dataset)):
-        click.echo(f"Warning: {warning}", err=True)
+        _echo(f"Warning: {warning}", err=True)
 
 
 @main.command()
@@ -191,7 +199,7 @@ def verify(model: str, dataset: str, file: Path) -> None:
     refuse_unlisted_graders(params, dataset, (problem["grader"] for problem in load_problems(dataset).values()))
     verified = run(params, model, dataset)
     metadata.copy_metadata_to_verdicts(model, dataset)
-    click.echo(f"{model} on {dataset}: {verified:,} completions verified.")
+    _echo(f"{model} on {dataset}: {verified:,} completions verified.")
 
 
 @main.command()
@@ -204,7 +212,7 @@ def reasoning(file: Path) -> None:
     from stages.reasoning.stage import run
 
     for sentence in run(loading.load(file)):
-        click.echo(sentence, err=True)
+        _echo(sentence, err=True)
 
 
 @main.command()
@@ -230,8 +238,8 @@ def reach(file: Path) -> None:
 
     drawn, sentences = run(loading.load(file))
     for sentence in sentences:
-        click.echo(sentence, err=True)
-    click.echo(f"{drawn:,} rollouts drawn.")
+        _echo(sentence, err=True)
+    _echo(f"{drawn:,} rollouts drawn.")
 
 
 @main.command()
@@ -241,7 +249,7 @@ def categorize(file: Path) -> None:
     from stages.categorize.stage import run
 
     for warning in run(loading.load(file)):
-        click.echo(warning, err=True)
+        _echo(warning, err=True)
 
 
 @main.command()
@@ -272,7 +280,7 @@ def report(show: bool, file: Path) -> None:
 
     if not show:
         run(loading.load(file))
-    click.echo(format_headline())
+    _echo(format_headline())
 
 
 @main.command()
@@ -290,13 +298,13 @@ def doctor(start: bool, file: Path) -> None:
 
     sections = examine(file, start=start)
     for row in format_sections(sections, shutil.get_terminal_size((100, 24)).columns):
-        click.echo(_sanitize(row))
+        _echo(_sanitize(row))
     missing = describe_missing(sections)
     if missing:
-        click.echo(f"leash: {_sanitize(missing)}", err=True)
+        _echo(f"leash: {_sanitize(missing)}", err=True)
     elif file.exists():
-        click.echo("This run has what it needs.")
-    click.echo(f"Next: {_sanitize(next_command(sections, file))}")
+        _echo("This run has what it needs.")
+    _echo(f"Next: {_sanitize(next_command(sections, file))}")
     if missing:
         sys.exit(2)
 
@@ -312,7 +320,7 @@ def draw_pilot(params: groups.Params, samples: int) -> dict[tuple[str, str], flo
     for dataset in params.run.datasets if models else ():
         if not tables.problems_path(dataset).exists():
             for warning in fetch_stage.run(params, dataset).warnings:
-                click.echo(f"Note: {warning}", err=True)
+                _echo(f"Note: {warning}", err=True)
     runs = [(model, dataset) for model in models for dataset in params.run.datasets]
     return {run: stage.run(params, *run, pilot=samples).speed for run in runs}
 
@@ -376,16 +384,16 @@ def plan(
     assumptions = cost_estimate.CostAssumptions(mean_tokens, tokens_per_second)
     costs = cost_estimate.run(params, assumptions, speeds)
     needed = power_plan.format_plans(params, goal, power_plan.run(params, goal), width) if goal else None
-    click.echo(cost_estimate.format_costs(params, costs, width))
+    _echo(cost_estimate.format_costs(params, costs, width))
     if certificates := describe_reach_cost(params, assumptions, speeds, width):
-        click.echo(f"\n{certificates}")
+        _echo(f"\n{certificates}")
     if needed:
-        click.echo(f"\n{needed}")
+        _echo(f"\n{needed}")
     following = "leash plan --pilot 4" if cost_estimate.is_pilot_needed(costs) else "dvc repro"
     if lacking := [*requirements.missing, *Section("This run", check_capacity(params)).missing]:
         following = "leash doctor"
-        click.echo(f"\nCannot run yet. Missing: {', '.join(dict.fromkeys(line.subject for line in lacking))}.")
-    click.echo(f"\nNext: {following}")
+        _echo(f"\nCannot run yet. Missing: {', '.join(dict.fromkeys(line.subject for line in lacking))}.")
+    _echo(f"\nNext: {following}")
 
 
 @main.command()
@@ -464,7 +472,7 @@ def compare(
 
     settings = AnalysisSettings(k, parse_epsilon(epsilon), confidence, resamples, seed, margin, clusters)
     analysis = compare_counts(counts, settings)
-    click.echo(json.dumps(analysis, indent=1, allow_nan=False) if as_json else format_comparison(analysis))
+    _echo(json.dumps(analysis, indent=1, allow_nan=False) if as_json else format_comparison(analysis))
 
 
 @main.command("import")
@@ -491,7 +499,7 @@ def import_(files: tuple[Path, ...], model: str, dataset: str, **options: Any) -
 
     mapping = FieldMapping(**{name: options.pop(name) for name in ("question", "answer", "text", "id", "sample")})
     for sentence in describe_import(run(files, model, dataset, mapping=mapping, **options)):
-        click.echo(sentence)
+        _echo(sentence)
 
 
 @main.command()
@@ -510,7 +518,7 @@ def query(sql: str, file: Path) -> None:
         with open_database(loading.load(file)) as connection:
             # Or a table that is not there would be looked up among the variables here: `reach` is a command.
             connection.execute("set python_enable_replacements = false")
-            click.echo(connection.sql(sql) or "Done.")
+            _echo(connection.sql(sql) or "Done.")
     except duckdb.Error as error:
         raise LeashError(f"DuckDB says: {first_line(error)}.") from None
 
@@ -520,7 +528,7 @@ def _run_dvc_transfer(direction: str, level: str, remote: str | None) -> None:
     outputs = OUTPUTS_BY_LEVEL.get(level)
     for targets in (STAGES_BY_LEVEL[level], outputs) if outputs else (STAGES_BY_LEVEL[level],):
         command = [direction, *(("-r", remote) if remote else ()), *targets]
-        click.echo(shlex.join(["dvc", *command]), err=True)
+        _echo(shlex.join(["dvc", *command]), err=True)
         if code := subprocess.run([sys.executable, "-m", "dvc", *command], check=False).returncode:
             sys.exit(code)
 
@@ -559,7 +567,7 @@ def bundle(target: Path, without_texts: bool, file: Path) -> None:
     from leash.bundle.archive import write_bundle
 
     written = write_bundle(loading.load(file), file, target, texts=not without_texts)
-    click.echo(f"{target}: {written.files:,} files, {written.bytes / 1e6:,.1f} MB; its README.txt lists them.")
+    _echo(f"{target}: {written.files:,} files, {written.bytes / 1e6:,.1f} MB; its README.txt lists them.")
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from leash.engines.torch_engine import SampledTokens, SampleRow, TorchEngine
 from leash.statistics import seeds
 
 Json = dict[str, Any]
+OWN_FINISH = "own"
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class Served:
         self.models, self.listed = ["base"], 0  # what it lists, and how often
         self.names: dict[int, tuple[seeds.NamePart, ...]] = {}
         self.returns_ids = False  # whether it can return token ids, as vLLM does
+        self.finish: str | None = OWN_FINISH  # else what it says of every completion
         self.edit: Callable[[Json], Json] = lambda answer: answer
         self._server = Server(("127.0.0.1", 0), _handler(self))
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
@@ -85,13 +87,14 @@ class Served:
             )
             text = decoded(self.engine, drawn)
         choice = {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
+        finish = drawn.finish if self.finish == OWN_FINISH else self.finish
         # Equal shares: the torch engine keeps only the sum.
         shares = [drawn.logprob / len(drawn.ids)] * len(drawn.ids)
         logprobs = {"content": [{"token": "", "logprob": x} for x in shares]} if chat else {"token_logprobs": shares}
         return {
             "id": "1",
             "choices": [
-                {"index": 0, "finish_reason": drawn.finish, "logprobs": logprobs if body.get("logprobs") else None}
+                {"index": 0, "finish_reason": finish, "logprobs": logprobs if body.get("logprobs") else None}
                 | choice
                 | ({"token_ids": drawn.ids} if self.returns_ids and body.get("return_token_ids") else {})
             ],

@@ -7,7 +7,7 @@ package retries what may succeed later (lost connections, timeouts, 429, 5xx) wi
 server's Retry-After.
 
 The text of a reasoning model begins with its thoughts, as `<think>\n…\n</think>\n`: servers send them beside the answer
-(`reasoning_content` or `reasoning`). Images are sent as data: URLs.
+(`reasoning_content` or `reasoning`). Thoughts that were cut off have no closing tag. Images are sent as data: URLs.
 
 A server's own `stop` would cut formulas too, so it is not sent: the server draws to the end, the text ends at the stop
 string, and the tail is the rest. Tokens, log-probability and finish are then those of the whole completion.
@@ -24,17 +24,31 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from leash import install_hints
+from leash.engines.cut_thoughts import mark_cut_thought
 from leash.engines.protocol import Completion, Decoding, PrefixNotSupportedError, Request
 from leash.engines.stop_strings import split_at_stop
 from leash.errors import LeashError, NotInstalledError
-from leash.formatting import truncate
+from leash.finish import (
+    CUT_IN_THOUGHT,
+    REFUSAL,
+    STOP,
+    THINK_CLOSE_TAG,
+    THINK_OPEN_TAG,
+    UNKNOWN,
+    has_failed,
+    may_succeed_again,
+    was_cut_off,
+)
+from leash.formatting import escape_controls, truncate
 from leash.image_type import detect_image_format
+from leash.params.groups import MAX_INT32
 from leash.params.groups import OpenAI as Settings
 from leash.prompts import tokenize_prompt
 from leash.token_ids import tokenize_texts
@@ -50,6 +64,8 @@ PLACEHOLDER_KEY = "none"
 # `sample.openai.timeout` is for completions. A server that is up accepts a connection within this time.
 CONNECT_TIMEOUT_S = 30
 MAX_MESSAGE_CHARS = 200
+# Before a completion that the server broke off is drawn again: as long as the package waits after an HTTP error.
+REDRAW_PAUSE_S, MAX_REDRAW_PAUSE_S = 0.5, 8.0
 RERUN_HINT = "Finished work is kept: run the command again to continue"
 
 
@@ -118,12 +134,15 @@ class OpenAIEngine:
         self._key = key or None
         try:
             import openai
+
+            from leash.engines.bounded_http import BoundedClient
         except ImportError:
             raise NotInstalledError("The package openai", install_hints.install_command("openai")) from None
         self._client = openai.OpenAI(
             base_url=settings.url,
             api_key=key or PLACEHOLDER_KEY,
             max_retries=settings.retries,
+            http_client=BoundedClient(),
             timeout=openai.Timeout(settings.timeout, connect=min(CONNECT_TIMEOUT_S, settings.timeout)),
         )
 
@@ -152,6 +171,19 @@ class OpenAIEngine:
 
     def _sample(self, request: Request, sample: int, decoding: Decoding) -> Completion:
         is_chat = request.prompt.chat and not request.prefix
+        body = self._build_body(request, sample, decoding, is_chat)
+        choice, drawn_text, finish, tokens = self._draw(body, is_chat)
+        logprob = None if has_failed(finish) else self._sum_logprobs(choice, is_chat, tokens)
+        ids = None
+        if request.prefix:
+            drawn_text, ids = self._add_prefix(request.prefix, choice)
+            tokens = None if tokens is None else tokens + len(request.prefix)
+        text, tail, finish = split_at_stop(drawn_text, finish, decoding.stop)
+        if not is_chat:
+            finish = mark_cut_thought(finish, text, request.prompt, self._tokenizer)
+        return Completion(request.problem_id, sample, text, tokens, finish, logprob, ids, tail)
+
+    def _build_body(self, request: Request, sample: int, decoding: Decoding, is_chat: bool) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": self.model_name,
             "n": 1,
@@ -169,39 +201,58 @@ class OpenAIEngine:
             body["messages"] = request.prompt.messages_with(_image_part)
         else:
             body["prompt"] = request.prompt.plain
+        return body
+
+    def _draw(self, body: Mapping[str, Any], is_chat: bool) -> tuple[Any, str, str, int | None]:
+        """The server's choice, its text, its finish and its number of tokens. A completion that the server broke off is
+        drawn again with its own seed, as often as `retries` allows. One that breaks off every time is kept as it is:
+        its finish says so, and verify does not score it."""
         endpoint: Any = self._client.chat.completions if is_chat else self._client.completions
-        response = self._send(lambda: endpoint.create(**body))
-        if not getattr(response, "choices", None):
+        for attempt in range(self.settings.retries + 1):
+            if attempt:
+                time.sleep(min(REDRAW_PAUSE_S * 2 ** (attempt - 1), MAX_REDRAW_PAUSE_S))
+            response = self._send(lambda: endpoint.create(**body))
+            if not getattr(response, "choices", None):
+                raise ServerResponseError(
+                    self.server,
+                    f"{self.server} does not answer as an OpenAI-compatible server. Correct `sample.openai.url` (most "
+                    f"end in /v1).",
+                )
+            choice = response.choices[0]
+            text, finish = _parse_choice(choice, is_chat)
+            if not may_succeed_again(finish):
+                break
+        tokens = getattr(getattr(response, "usage", None), "completion_tokens", None)
+        if not isinstance(text, str):
             raise ServerResponseError(
                 self.server,
-                f"{self.server} does not answer as an OpenAI-compatible server. Correct `sample.openai.url` (most end "
-                f"in /v1).",
+                f"The server at {self.server} gives a completion that is not a text. Use a server, or its setting, "
+                f"that gives texts.",
             )
-        usage = getattr(response, "usage", None)
-        if usage is None or usage.completion_tokens is None:
+        if has_failed(finish):
+            return choice, text, finish, tokens if _is_count(tokens) else None
+        if not _is_count(tokens):
             raise ServerResponseError(
                 self.server,
                 f"The server at {self.server} does not report how many tokens a completion has (`usage`), which the "
                 f"tables need. Use a server that does.",
             )
-        choice, tokens = response.choices[0], usage.completion_tokens
-        drawn_text, logprobs = _parse_choice(choice, is_chat)
-        logprob = None
-        if self.settings.logprobs:
-            if not logprobs:
-                raise ServerResponseError(
-                    self.server,
-                    f"The server at {self.server} gives no log-probabilities. Set `sample.openai.logprobs: false`.",
-                )
-            # Some servers leave out tokens (end of text, thoughts): then the sum is not that of the completion.
-            values = [value for value in logprobs if value is not None]
-            logprob = sum(values) if len(values) == tokens else None
-        ids = None
-        if request.prefix:
-            drawn_text, ids = self._add_prefix(request.prefix, choice)
-            tokens += len(request.prefix)
-        text, tail, finish = split_at_stop(drawn_text, choice.finish_reason or "unknown", decoding.stop)
-        return Completion(request.problem_id, sample, text, tokens, finish, logprob, ids, tail)
+        return choice, text, finish, tokens
+
+    def _sum_logprobs(self, choice: Any, is_chat: bool, tokens: int | None) -> float | None:
+        """The log-probability of a completion, or None if it was not asked for, or if the server leaves out tokens (end
+        of text, thoughts): the sum is then not that of the completion."""
+        if not self.settings.logprobs:
+            return None
+        given = choice.logprobs and (choice.logprobs.content if is_chat else choice.logprobs.token_logprobs)
+        if not given:
+            raise ServerResponseError(
+                self.server,
+                f"The server at {self.server} gives no log-probabilities. Set `sample.openai.logprobs: false`.",
+            )
+        values = [token.logprob for token in given] if is_chat else given
+        numbers = [value for value in values if isinstance(value, int | float)]
+        return sum(numbers) if len(numbers) == tokens else None
 
     def _tokenize(self, request: Request) -> list[int]:
         """The tokens of a request's prompt and prefix."""
@@ -285,10 +336,11 @@ class OpenAIEngine:
         return ServerUnavailableError(self.server, problem)
 
     def _shorten(self, message: str) -> str:
-        """A server's message as one short line, without the key and the URL's password, which servers may repeat."""
+        """A server's message as one short line without control codes, and without the key and the URL's password, which
+        servers may repeat."""
         for secret in (self._key, urlsplit(self.settings.url).password):
             message = message.replace(secret, "…") if secret else message
-        return truncate(" ".join(message.split()).rstrip("."), MAX_MESSAGE_CHARS)
+        return truncate(escape_controls(" ".join(message.split())).rstrip("."), MAX_MESSAGE_CHARS)
 
 
 def _image_part(image: bytes) -> dict[str, Any]:
@@ -299,15 +351,26 @@ def _image_part(image: bytes) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": f"data:image/{image_format};base64,{b64encode(image).decode()}"}}
 
 
-def _parse_choice(choice: Any, chat: bool) -> tuple[str, list[float | None]]:
-    """The text, with a reasoning model's thoughts before the answer, and the log-probabilities of its tokens."""
-    if not chat:
-        return choice.text or "", (choice.logprobs and choice.logprobs.token_logprobs) or []
+def _parse_choice(choice: Any, is_chat: bool) -> tuple[Any, str]:
+    """The text, with a reasoning model's thoughts before the answer, and the finish. Thoughts have ended if a reply
+    follows, or if the model ended the completion; otherwise their closing tag would say what is not known."""
+    finish = choice.finish_reason if isinstance(choice.finish_reason, str) else UNKNOWN
+    if not is_chat:
+        return choice.text or "", finish
     message = choice.message
+    text, refusal = message.content or "", getattr(message, "refusal", None)
+    if refusal and not text:
+        return refusal, finish if has_failed(finish) else REFUSAL
     thoughts = getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None)
-    text = message.content or ""
-    logprobs = (choice.logprobs and choice.logprobs.content) or []
-    return f"<think>\n{thoughts}\n</think>\n{text}" if thoughts else text, [token.logprob for token in logprobs]
+    if not thoughts:
+        return text, finish
+    if not text and finish != STOP:
+        return f"{THINK_OPEN_TAG}\n{thoughts}", CUT_IN_THOUGHT if was_cut_off(finish) else finish
+    return f"{THINK_OPEN_TAG}\n{thoughts}\n{THINK_CLOSE_TAG}\n{text}" if isinstance(text, str) else text, finish
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and 0 <= value <= MAX_INT32
 
 
 def _public_url(url: str) -> str:

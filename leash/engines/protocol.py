@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from leash.errors import LeashError
+from leash.formatting import replace_surrogates
 from leash.prompts import Prompt
 from leash.statistics import seeds
 
@@ -89,10 +90,16 @@ class Completion:
     sample: int
     text: str
     tokens: int | None
-    finish: str  # stop: an end-of-text token was drawn; length; stop_string: neither, but there is a tail
+    finish: str  # leash/finish.py
     logprob: float | None
     token_ids: list[int] | None = None
     tail: str | None = None
+
+    def __post_init__(self) -> None:
+        """No table can store half a character, and one must not take the other completions of its file with it."""
+        for name in ("text", "tail", "finish"):
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, replace_surrogates(value))
 
     @property
     def drawn_text(self) -> str:

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from leash.engines.cut_thoughts import mark_cut_thought
 from leash.engines.kv_cache import GROUPED_ATTENTION_NAME, append_rows, build_kv_cache, can_append_rows
 from leash.engines.protocol import Completion, Decoding, Request
 from leash.engines.stop_strings import STOP_STRING, StopWatcher, split_at_stop
@@ -71,6 +72,7 @@ class TorchEngine:
             kept = ids_to_store(texts, [tokens.finish == "stop" for tokens in drawn], ids, self.tokenizer)
             for (_, request, sample), tokens, drawn_text, own in zip(batch, drawn, texts, kept, strict=True):
                 text, tail, finish = split_at_stop(drawn_text, tokens.finish, decoding.stop)
+                finish = mark_cut_thought(finish, text, request.prompt, self.tokenizer)
                 facts = text, len(tokens.ids), finish, tokens.logprob, tokens.ids if request.prefix else own, tail
                 yield Completion(request.problem_id, sample, *facts)
 

@@ -20,9 +20,11 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from leash.engines import vllm_startup
+from leash.engines.cut_thoughts import mark_cut_thought
 from leash.engines.protocol import Completion, Decoding, Request
 from leash.engines.stop_strings import STOP_STRING, StopWatcher, split_at_stop
 from leash.errors import LeashError
+from leash.finish import UNKNOWN
 from leash.params.groups import Vllm
 from leash.prompts import Prompt, render_prompt, tokenize_prompt
 from leash.token_ids import ids_to_store
@@ -143,7 +145,9 @@ class VllmEngine:
             request, ids = running.request, [*running.request.prefix, *drawn.token_ids]
             # After a prefix, a character can have bytes of both sides: the text is that of all tokens.
             drawn_text = self._decode(ids) if request.prefix else drawn.text
-            text, tail, finish = split_at_stop(drawn_text, finish, running.stops)
+            text, tail, finish = split_at_stop(drawn_text, finish or UNKNOWN, running.stops)
+            template = self._processor if request.prompt.images else self._tokenizer
+            finish = mark_cut_thought(finish, text, request.prompt, template)
             facts = text, len(ids), finish, drawn.cumulative_logprob, ids, tail
             ended.append((running, Completion(request.problem_id, running.sample, *facts)))
         done = []

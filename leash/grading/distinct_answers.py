@@ -110,10 +110,9 @@ class DistinctAnswers:
 
 
 def grade_from_status(status: str) -> Grade:
-    """The grade of a completion without an answer. A failed extraction is not scored."""
-    if status == "error":
-        return {"answer_class": None, "correct": None, "score": None, "status": "error"}
-    return no_answer_grade("length" if status == "truncated" else "stop")
+    """The grade of a completion without an answer."""
+    finishes = {"no_answer": "stop", "truncated": "length", "error": "error"}
+    return no_answer_grade(finishes[status])
 
 
 def concat_answers(parts: Sequence[pa.Table]) -> pa.Table:

@@ -28,8 +28,9 @@ from __future__ import annotations
 
 import re
 
+from leash.finish import THINK_CLOSE_TAG, THINK_OPEN_TAG
 from leash.grading.run_on import cut_run_on
-from leash.grading.thinking import THINK_CLOSE_TAG, THINK_OPEN_TAG, unify_tags
+from leash.grading.thinking import unify_tags
 
 BOX_COMMANDS = ("\\boxed", "\\fbox", "\\framebox")
 ANSWER_OPEN_TAG, ANSWER_CLOSE_TAG = "<answer>", "</answer>"

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from leash.engines.openai_engine import OpenAIEngine
 from leash.engines.protocol import Completion, Decoding, Request
 from leash.errors import LeashError
+from leash.finish import has_failed, was_cut_off
 from leash.params.groups import OpenAI
 from leash.progress import Progress
 from leash.prompts import Prompt
@@ -153,8 +154,8 @@ def query_judge(
             raise server.rename_params(error) from None
 
     def read_word(reply: Completion) -> str | None:
-        # A reply that was cut off had not come to its end: a word in it is not the judge's last.
-        return None if reply.finish == "length" else parse_word(reply.text)
+        # A reply that did not come to its end: a word in it is not the judge's last.
+        return None if was_cut_off(reply.finish) or has_failed(reply.finish) else parse_word(reply.text)
 
     def request_replies(engine: OpenAIEngine, case: JudgeCase) -> list[Completion] | LeashError:
         """The judge's reply, and a second one if the first has no word. An error is returned, not raised, so that the

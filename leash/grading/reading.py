@@ -4,19 +4,19 @@
     read_answer("That makes 5 apples.", "math", "stop") ->  Reading("5", is_candidate=True)
 
 Lenient reading is strict reading, or else the last candidate answer of the final reply (lenient.py). So both readings
-of a text have one answer between them, and each answer is graded once. A text that was cut off has no candidate: its
-last number is not its answer. If nobody recorded how it ended, it must look finished (ending.py).
+of a text have one answer between them, and each answer is graded once. What the finish of a text says about an answer
+in it stands in leash/finish.py. If nobody recorded it, only a text that looks finished (ending.py) has a candidate: the
+last number of a text that was cut off is not its answer.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from leash.finish import CUT_IN_THOUGHT, has_ended, has_failed, was_cut_off
 from leash.grading.ending import looks_finished
 from leash.grading.graders import registry
 from leash.grading.lenient import find_candidate
-
-ENDED = ("stop", "stop_string")  # the model or a stop string ended the text
 
 
 class Reading(NamedTuple):
@@ -34,8 +34,10 @@ class Reading(NamedTuple):
 
 
 def read_answer(text: str, grader: str, finish: str) -> Reading:
+    if has_failed(finish) or finish == CUT_IN_THOUGHT:
+        return Reading(None)
     if (answer := registry.get_extractor(grader)(text)) is not None:
         return Reading(answer)
-    is_finished = finish in ENDED or (finish != "length" and looks_finished(text))
+    is_finished = has_ended(finish) or (not was_cut_off(finish) and looks_finished(text))
     candidate = find_candidate(text, grader) if is_finished else None
     return Reading(candidate, is_candidate=candidate is not None)

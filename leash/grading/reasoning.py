@@ -12,26 +12,21 @@ errors, are the stage's business (stages/reasoning).
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 from leash import atomic_io, tables
 from leash.engines.protocol import Decoding
 from leash.grading.graders.types import replace_surrogates
+from leash.grading.judge_words import WordReader
 from leash.grading.judging import JudgeCase, JudgeServer, WordCache, fill_prompt, load_prompt_template
-from leash.grading.thinking import strip_thinking
 from leash.params.groups import Reasoning
 
 DEFAULT_PROMPT_PATH = Path(__file__).parent / "reasoning_prompt.txt"
 GROUP, PROMPT_FIELDS = "reasoning", ("question", "working")
-WORDS = ("SOUND", "UNSOUND")
+VOTES = WordReader(yes="SOUND", no="UNSOUND")
 TOKENS_PER_REPLY = 500  # for the estimate of the cost: a judge thinks before it replies
 MAX_REPLY_TOKENS = 8192
 VOTE_TEMPERATURE = 0.7  # of several votes; a single one is asked at 0
-
-_WORD = re.compile(r"\b(?:(NOT)\s+|(UN))?SOUND\b")
-# The word on a line of its own, perhaps bold or after a label: "**UNSOUND**", "Verdict: SOUND."
-_OWN_LINE = re.compile(r"^\W*(?:[A-Za-z ]{1,20}:\W*)?(?:(NOT)\s+|(UN))?SOUND\W*$", re.MULTILINE)
 
 
 def server_of(settings: Reasoning) -> JudgeServer:
@@ -50,7 +45,7 @@ def decoding_of(settings: Reasoning) -> Decoding:
 
 
 def open_cache() -> WordCache:
-    return WordCache(tables.DATA_DIR / "judge" / "reasoning.jsonl", "vote", WORDS)
+    return WordCache(tables.DATA_DIR / "judge" / "reasoning.jsonl", "vote", VOTES.words)
 
 
 def case_of(settings: Reasoning, template: str, question: str, text: str, vote: int) -> JudgeCase:
@@ -61,12 +56,8 @@ def case_of(settings: Reasoning, template: str, question: str, text: str, vote: 
 
 
 def parse_vote(reply: str) -> str | None:
-    """The vote in a reply, after its thinking: the last word on a line of its own, which the prompt asks for. Without
-    such a line, the word in the text; None if it has none, or both: "to be SOUND, …" is no vote if UNSOUND follows."""
-    text = strip_thinking(reply)
-    votes = _OWN_LINE.findall(text)[-1:] or _WORD.findall(text)
-    found = {"UNSOUND" if denied or un else "SOUND" for denied, un in votes}
-    return found.pop() if len(found) == 1 else None
+    """The vote in a reply; None if it has none, or none that is clear."""
+    return VOTES.read(reply)
 
 
 def combine_votes(sound: int, votes: int, rule: str) -> bool | None:

@@ -4,14 +4,14 @@
     strip_thinking("<thinking>3 + 4</thinking> 7")  ->  "7"
 
 Every position in the unified text is the same position in the original. So a reader searches the unified text for the
-two tags of this module, and cuts the original if it needs its exact characters.
+two tags of leash/finish.py, and cuts the original if it needs its exact characters.
 """
 
 from __future__ import annotations
 
 import re
 
-THINK_OPEN_TAG, THINK_CLOSE_TAG = "<think>", "</think>"
+from leash.finish import THINK_CLOSE_TAG, THINK_OPEN_TAG
 
 _NAMES = ("think", "thinking", "thought", "thoughts")
 _ANY_TAG = re.compile(rf"</?(?:{'|'.join(_NAMES)})>", re.IGNORECASE)

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from leash import atomic_io, tables
+from leash import atomic_io, finish, tables
 from leash.grading import grade_answers, worker_pool, working
 from leash.grading.distinct_answers import DICTIONARY_TYPE, NO_VALUE, DistinctAnswers, concat_answers
 from leash.grading.graders import registry
@@ -34,9 +34,10 @@ EXTRACTED_SCHEMA = pa.schema(
 
 
 def grading_fingerprint(verify: Verify, names: Sequence[str]) -> str:
-    """A hash of all that decides verdicts in Leash: this package's code, and the graders' libraries and settings."""
+    """A hash of all that decides verdicts in Leash: the code of this package and of finishes, and the libraries and
+    settings of the graders."""
     # Not listed: settings that decide no grade, such as the judge's address and prices.
-    code = sorted(Path(__file__).parent.rglob("*.py"))
+    code = [*sorted(Path(__file__).parent.rglob("*.py")), Path(finish.__file__)]
     settings = [f"{verify.timeout} {verify.memory} {verify.reading}"]
     if "code" in names:
         settings.append(verify.code.model_dump_json())

@@ -21,8 +21,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from leash.finish import UNKNOWN
+from leash.formatting import replace_surrogates
 from leash.importing import record
-from leash.importing.raw_rows import ImportFileError, Row, describe_type, replace_surrogates
+from leash.importing.raw_rows import ImportFileError, Row, describe_type
 from leash.importing.record import Count, FieldTypeError, Finish, Golds, MissingFieldError, Number, Record, Score, Text
 
 TEXT_FIELDS = ("text", "completion", "completions")
@@ -51,7 +53,7 @@ class ProblemFields(BaseModel):
 
 class CompletionFields(BaseModel):
     tokens: Count = None
-    finish: Finish = record.UNKNOWN_FINISH
+    finish: Finish = UNKNOWN
     logprob: Number = None
     score: Score = None
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import AliasChoices, BaseModel, Field
 
+from leash.finish import UNKNOWN
 from leash.importing import record
 from leash.importing.raw_rows import Row
 from leash.importing.record import Count, Finish, Golds, Record, RecordedCompletion, Score, Text
@@ -26,7 +27,7 @@ class NemoSkillsRow(BaseModel):
     problem: Text
     expected_answer: Golds
     num_generated_tokens: Count = None
-    finish_reason: Finish = record.UNKNOWN_FINISH
+    finish_reason: Finish = UNKNOWN
     score: Score = Field(None, validation_alias=AliasChoices("symbolic_correct", "is_correct"))
 
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from leash.errors import LeashError, first_line
+from leash.formatting import replace_surrogates
 
 # Room for thousands of long completions of one problem; a line of this size still parses in a few GB of memory.
 MAX_LINE_BYTES = 2**28
@@ -65,11 +66,6 @@ def content_hash(file: Path) -> str:
     """A hash of the decompressed content, so that a file and its gzipped copy count as the same source."""
     with _open_decompressed(file) as stream:
         return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-
-
-def replace_surrogates(value: str) -> str:
-    """Replace half characters by �. A truncated emoji leaves one in JSON, and UTF-8 cannot encode it."""
-    return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def describe_type(value: Any) -> str:

@@ -16,12 +16,12 @@ from pydantic import BaseModel, PlainValidator, ValidationError
 from pydantic_core import PydanticCustomError
 
 from leash.benchmarks.benchmark import parse_golds
-from leash.formatting import truncate
+from leash.finish import UNKNOWN as UNKNOWN_FINISH
+from leash.formatting import replace_surrogates, truncate
 from leash.grading.extraction import extract
-from leash.importing.raw_rows import ImportFileError, Row, describe_type, replace_surrogates
+from leash.importing.raw_rows import ImportFileError, Row, describe_type
 from leash.params.groups import MAX_INT32
 
-UNKNOWN_FINISH = "unknown"  # the finish reason if the file does not state one
 MAX_NAMES_SHOWN = 12
 MAX_QUOTE_CHARS = 80
 METADATA_FIELDS = {

@@ -1,8 +1,8 @@
 """Limits on what parameters and tables may do, so that running someone else's `params.yaml` is as safe as it looks.
 
-A parameter may not contain an API key, lead out of the project's folder by a relative path, or pass a folder off as an
-id on the hub. A table may not name grader code that `params.yaml` does not name. An absolute path is allowed: everyone
-can see where it leads.
+A parameter may not contain an API key, name a variable with another secret as one, lead out of the project's folder by
+a relative path, or pass a folder off as an id on the hub. A table may not name grader code that `params.yaml` does not
+name. An absolute path is allowed: everyone can see where it leads.
 
     is_escaping_path("../x")  ->  True
     mask_keys("key: sk-0123456789abcdef")  ->  "key: …"
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 # The keys of common providers. Amazon's have no prefix, but a digit after capitals, which no name of a variable of 16
 # characters without an underscore is likely to have.
 API_KEY_PATTERN = re.compile(r"\b(?:(?:sk|pk|rk|hf|gsk|xai|ghp|nvapi)[-_][\w-]{8,}|(?=[A-Z]+[0-9])[A-Z0-9]{16,}\b)")
+# Variables whose value may be sent to a server: OPENAI_API_KEY, API_KEY_2, REPLICATE_API_TOKEN, and the hub's HF_TOKEN.
+API_KEY_VARIABLE_PATTERN = re.compile(r"(?:^|_)API_(?:KEY|TOKEN)(?:_\d+)?$|^HF_TOKEN$")
 SECRET_NAME_PATTERN = re.compile(r"key|token|secret|passw|sig", re.IGNORECASE)
 
 
@@ -76,6 +78,13 @@ def complaints(params: Params) -> Iterator[ParamError]:
     for group, server in servers.items():
         if API_KEY_PATTERN.fullmatch(server.key):
             yield ParamError(f"{group}.key", KEY_VARIABLE_ADVICE)
+        elif not API_KEY_VARIABLE_PATTERN.search(server.key):
+            # Its value goes to `url`, and both may be someone else's choice: other secrets stay on this machine.
+            yield ParamError(
+                f"{group}.key",
+                f"is {server.key}, whose value would be sent to `{group}.url`, and its name does not say that it is an "
+                f"API key; export the key under a name that ends in API_KEY, such as MY_API_KEY, and write that name.",
+            )
         if _has_secret(server.url):
             yield ParamError(
                 f"{group}.url",

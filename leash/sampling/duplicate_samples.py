@@ -24,24 +24,25 @@ def find_repeat_warning(params: Params, model: str, dataset: str) -> str | None:
     with database.open_database(params.model_copy(update={"run": run}), only=["completions"]) as connection:
         bindings = {"model": model, "dataset": dataset, "exact": exact, "long": LONG_TEXT_TOKENS}
         counts = database.query(connection, REPEATS_SQL, bindings).to_pylist()[0]
-    return format_repeat_warning(model, dataset, **counts, exact=exact)
+    return format_repeat_warning(model, dataset, **counts)
 
 
 def format_repeat_warning(
-    model: str, dataset: str, *, pairs: int, implied: float, worst: str | None, exact: bool
+    model: str, dataset: str, *, pairs: int, implied: float, worst: str | None, known: bool
 ) -> str | None:
-    """The warning if there are more equal pairs than chance gives, else None."""
+    """The warning if there are more equal pairs than chance gives, else None. `known`: whether the probabilities of
+    texts that come twice are."""
     # Equal pairs of such unlikely texts are rare events that at worst come in clusters: their variance is at most three
     # times their mean. Six standard deviations are not chance.
     if pairs <= implied + 6 * math.sqrt(3 * implied + 1):
         return None
     expectation = (
         f"where their own probabilities imply about {implied:,.0f}"
-        if exact
+        if known
         else f"though they are long ({LONG_TEXT_TOKENS} tokens and more)"
     )
     return (
         f"{model} on {dataset}: {pairs:,} pairs of samples have the same text {expectation}, most in problem {worst}. "
         f"Unless decoding is nearly deterministic, these samples are not independent (a seed used twice, a server that "
-        f"caches answers). Draw them again."
+        f"caches answers or ignores seeds). Draw them again."
     )

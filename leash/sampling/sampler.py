@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,8 @@ from leash import atomic_io, prompts, tables
 from leash.engines import selection
 from leash.engines.protocol import Completion, Decoding, Engine, Request
 from leash.errors import LeashError
+from leash.finish import has_failed
+from leash.formatting import pluralize
 from leash.grading.grade_answers import build_checker
 from leash.grading.graders import registry
 from leash.params.groups import ENGINES_WITHOUT_WEIGHTS, Params
@@ -50,8 +53,8 @@ class PaidGraderError(LeashError):
 
 @dataclass
 class DrawStats:
-    """What a run of the stage has drawn. `warm_tokens` and `seconds` count from the first result on, so that `speed`
-    leaves out the start of the engine."""
+    """What a run of the stage has drawn. `failed` counts completions that are not scored. `warm_tokens` and `seconds`
+    count from the first result on, so that `speed` leaves out the start of the engine."""
 
     samples: int = 0
     tokens: int = 0
@@ -59,6 +62,7 @@ class DrawStats:
     started: float = 0.0
     warm_tokens: int = 0
     seconds: float = 0.0
+    failed: Counter[str] = field(default_factory=Counter)  # by finish
 
     def add(self, completions: Sequence[Completion], hits: int) -> None:
         tokens = sum(completion.tokens or 0 for completion in completions)
@@ -69,12 +73,25 @@ class DrawStats:
         self.samples += len(completions)
         self.tokens += tokens
         self.hits += hits
+        self.failed.update(c.finish for c in completions if has_failed(c.finish))
         self.seconds = time.monotonic() - self.started
 
     @property
     def speed(self) -> float | None:
         """Tokens per second of all workers together."""
         return self.warm_tokens / self.seconds if self.warm_tokens and self.seconds else None
+
+
+def describe_failures(model: str, dataset: str, failed: Counter[str]) -> str | None:
+    """What the server ended before the model did, if anything."""
+    if not failed:
+        return None
+    reasons = ", ".join(f"{finish} {count:,}" for finish, count in sorted(failed.items()))
+    completions = pluralize(failed.total(), "completion")
+    return (
+        f"{model} on {dataset}: the server broke off {completions} ({reasons}), which verify does not score (status "
+        f"error). They are kept and not drawn again; `{resample_command(model, dataset)}` starts over."
+    )
 
 
 def question_hashes(problems: Mapping[str, Problem], images: Mapping[str, Sequence[bytes]]) -> dict[str, str]:

@@ -18,7 +18,7 @@ from tests.functional.test_dag import STAGES
 from tests.served import Fault, Served
 
 KEY = "sk-planted-0123456789"
-VARIABLE = "PLANTED_KEY"
+VARIABLE = "PLANTED_API_KEY"
 
 
 def run_repro(folder: Path) -> tuple[int, str]:

@@ -256,29 +256,29 @@ def test_offline_the_hub_is_not_asked(hub: Hub, monkeypatch: pytest.MonkeyPatch)
 def test_a_missing_key_is_named_by_its_variable_and_its_value_never_printed(
     url: str, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = {"url": url, "key": "MY_KEY", "budget": 100}
+    server = {"url": url, "key": "MY_API_KEY", "budget": 100}
     adapted({"base": {"engine": "openai", "served": "qwen"}}, {"qa": {"family": "simpleqa"}}, verify={"judge": server})
-    for name in ("MY_KEY", "OPENAI_API_KEY"):
+    for name in ("MY_API_KEY", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     without = doctor()
     assert without.exit_code == code
-    assert "MY_KEY" in (without.stderr or without.stdout)
+    assert "MY_API_KEY" in (without.stderr or without.stdout)
     assert "OPENAI_API_KEY is not set" in without.stdout
-    monkeypatch.setenv("MY_KEY", KEY)
+    monkeypatch.setenv("MY_API_KEY", KEY)
     result = doctor()
     assert result.exit_code == 0
-    assert "MY_KEY is set" in result.stdout
+    assert "MY_API_KEY is set" in result.stdout
     assert KEY not in result.output
 
 
 @pytest.mark.usefixtures("project", "hub")
 def test_the_key_of_the_judge_of_working_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    adapted(reasoning={"judge": "wise", "key": "MY_KEY", "budget": 5})
-    monkeypatch.delenv("MY_KEY", raising=False)
+    adapted(reasoning={"judge": "wise", "key": "MY_API_KEY", "budget": 5})
+    monkeypatch.delenv("MY_API_KEY", raising=False)
     without = doctor()
     assert without.exit_code == 2
     assert "`reasoning.url` needs a key" in without.stdout
-    monkeypatch.setenv("MY_KEY", KEY)
+    monkeypatch.setenv("MY_API_KEY", KEY)
     result = doctor()
     assert result.exit_code == 0
     assert marks(result)["reasoning"] == "ok"

@@ -32,7 +32,8 @@ DECIDES_NO_NUMBER = {
 # views of DuckDB to find duplicates, weights and types for provenance.
 USED_FOR_MESSAGES = {
     "resolve": {
-        *("leash.grading.extraction", "leash.grading.run_on", "leash.grading.thinking", "leash.grading.graders.types"),
+        *("leash.finish", "leash.grading.extraction", "leash.grading.run_on", "leash.grading.thinking"),
+        "leash.grading.graders.types",
     },
     "fetch": {"leash.database", "leash.instructions", "leash.prompts"},
     "mass": {"leash.statistics.seeds"},  # of the ledger, whose manifest a sentence needs
@@ -41,7 +42,7 @@ USED_FOR_MESSAGES = {
     # It draws rollouts as `sample` draws samples: an edit of an engine must cost no GPU hour.
     "reach": {
         *("leash.engines." + name for name in ("kv_cache", "openai_engine", "selection", "stop_strings")),
-        *("leash.engines." + name for name in ("torch_engine", "vllm_engine")),
+        *("leash.engines." + name for name in ("bounded_http", "cut_thoughts", "torch_engine", "vllm_engine")),
         *("leash.sampling.sampler", "leash.sampling.sample_budget", "leash.image_type"),
     },
 }

@@ -191,6 +191,22 @@ def test_a_preview_writes_nothing(own: Path, capsys: pytest.CaptureFixture[str])
     assert not tables.problems_path("mine").exists()
 
 
+def test_no_control_code_of_a_data_set_reaches_the_terminal(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither in a preview nor in the complete prompt: codes are shown, and tabs and line ends are kept."""
+    (own.parent / "models").symlink_to(ROOT / "models")
+    hostile = "\x1b]0;title\x07 \x1b[2J \x9b2J \r \u202e\tWhat is\n2 + 2?"
+    own.write_text(json.dumps({"q": hostile, "a": "\x1b[2J4"}))
+    stage.run(params(own), "mine")
+    for command in (["fetch", "--preview", "mine"], ["sample", "base", "mine", "--show-prompt"]):
+        with pytest.raises(SystemExit) as ended:
+            main(command)
+        assert ended.value.code == 0
+        shown = capsys.readouterr().out
+        assert shown.replace("\n", "").replace("\t", "").isprintable()
+        assert r"\x1b]0;title\x07 \x1b[2J \x9b2J \r \u202e" in shown
+        assert "\tWhat is\n2 + 2?" in shown
+
+
 EMBEDDED_MAKE = {"family": "make", "levels": [3], "per_level": 1}
 OWN_FILE = {"path": "exam.jsonl", "grader": "exact"}
 

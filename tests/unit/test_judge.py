@@ -296,3 +296,14 @@ def test_a_single_answer_is_refused() -> None:
     with pytest.raises(BatchOnlyGraderError, match="`leash verify`") as error:
         judge.grade("Paris", ["Paris"], {"question": "Where?"})
     assert error.value.grader == "judge"
+
+
+@pytest.mark.parametrize("finish", ["length", "content_filter"])
+def test_a_word_in_a_reply_that_did_not_come_to_its_end_is_no_grade(server: JudgeServer, finish: str) -> None:
+    def end_otherwise(answer: Json) -> Json:
+        answer["choices"][0]["finish_reason"] = finish
+        return answer
+
+    server.edit = end_otherwise
+    assert grade(requests("Paris"), settings(server.url)) == [None]
+    assert not CACHE.exists()

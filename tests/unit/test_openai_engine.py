@@ -3,10 +3,14 @@ comes back complete, failures are retried or become clear errors, and the key is
 
 from __future__ import annotations
 
+import contextlib
+import json
 import logging
 import socket
+import threading
 import traceback
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -33,8 +37,11 @@ from leash.engines.openai_engine import (
 from leash.engines.protocol import Completion, Decoding, PrefixNotSupportedError, PrefixTooLongError, Request
 from leash.engines.selection import build_engine_spec
 from leash.engines.torch_engine import TorchEngine
+from leash.grading.graders.types import no_answer_grade
+from leash.grading.reading import read_answer
 from leash.params.groups import OpenAI
 from leash.prompts import Prompt, tokenize_prompt
+from leash.sampling import sampler
 from leash.statistics import seeds
 from tests.conftest import ROOT, small, write_params
 from tests.served import Fault, Json, Served, drawn_here
@@ -64,6 +71,7 @@ def torch_engine() -> TorchEngine:
 @pytest.fixture
 def served(torch_engine: TorchEngine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.001)
+    monkeypatch.setattr("leash.engines.openai_engine.REDRAW_PAUSE_S", 0.0)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with Served(torch_engine) as server:
@@ -311,6 +319,13 @@ def test_a_lasting_failure_is_an_error_with_the_servers_reason(
     assert ("run the command again" in str(error)) == (kind is ServerUnavailableError or fault.body == "{")
 
 
+def test_a_servers_message_holds_no_control_codes(served: Served) -> None:
+    served.faults.append(Fault(400, json.dumps({"error": "\x1b]0;hi\x07 \x9b2J \x1b[2J \u202eno"})))
+    error = failure(engine_for(served))
+    assert str(error).isprintable()
+    assert r"\x1b]0;hi\x07 \x9b2J" in str(error)
+
+
 def test_permanent_failures_are_not_retried(served: Served) -> None:
     for status in (400, 401, 403, 404):
         served.faults.append(Fault(status))
@@ -341,6 +356,43 @@ def test_a_server_that_is_too_slow_is_an_error_with_the_timeout(served: Served) 
     assert isinstance(error, ServerUnavailableError)
     assert "longer than 3600 s" in str(error)
     assert "`sample.openai.timeout`" in str(error)
+
+
+@pytest.mark.parametrize("begin", [b"", b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"])
+def test_a_server_that_never_stops_sending_is_too_slow(begin: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every byte comes in time, be they of the headers or of the body, but the last one never does."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    over = threading.Event()
+
+    def drip(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.sendall(begin or b"HTTP/1.1 200 OK\r\nX-Header: ")
+            while not over.wait(0.01):
+                connection.sendall(b" ")
+
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        server = threading.Thread(target=drip, args=(listener,))
+        server.start()
+        engine = OpenAIEngine(OpenAI(url=f"http://127.0.0.1:{listener.getsockname()[1]}/v1", retries=0), "base")
+        engine._client.timeout = 0.2
+        try:
+            error = failure(engine)
+        finally:
+            over.set()
+            server.join()
+    assert isinstance(error, ServerUnavailableError)
+    assert "`sample.openai.timeout`" in str(error)
+
+
+def test_a_reply_without_end_is_refused(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leash.engines.bounded_http.MAX_RESPONSE_BYTES", 10_000)
+    served.faults.extend([Fault(200, " " * 10_001), Fault(200, " " * 10_001)])
+    error = failure(engine_for(served, retries=1))
+    assert isinstance(error, ServerUnavailableError)
+    assert "10,000 bytes" in str(error)
 
 
 @pytest.mark.parametrize("url", ["localhost:8000/v1", "ftp://host/v1", "http://", "http://host:port/v1", "http://[::1"])
@@ -409,6 +461,25 @@ def test_a_key_in_a_servers_message_is_not_shown(
         assert KEY[:12] not in text
 
 
+def sample_one_problem(served: Served, folder: Path, monkeypatch: pytest.MonkeyPatch, *, k: int) -> list[str]:
+    """Run the stages fetch and sample on one problem of a served model, one request after the other; return the texts
+    that are on disk."""
+    from leash.sample_ledger import Ledger
+    from stages.fetch import stage as fetch
+    from stages.sample import stage as sample
+
+    monkeypatch.chdir(folder)
+    openai = {"url": served.url, "concurrency": 1}
+    raw = small(sample={"k": k, "engine": "openai", "openai": openai, "max_tokens": 12})
+    raw["datasets"]["chain"] |= {"levels": [2], "per_level": 1}
+    raw["models"]["base"] = {"served": "base"}
+    raw["models"]["rlvr"] = {"served": "rlvr"}
+    params = write_params(folder, raw)
+    fetch.run(params, "chain")
+    sample.run(params, "base", "chain")
+    return [row["text"] for row in Ledger(Path("data/completions/base/chain")).texts()]
+
+
 def edited(served: Served, **message: Any) -> Completion:
     """A chat completion whose message the server changed."""
 
@@ -426,19 +497,168 @@ def test_thoughts_come_before_the_answer(served: Served, field: str) -> None:
     assert completion.text == "<think>\n3 + 4 = 7\n</think>\nIt is 7."
 
 
-def test_thoughts_without_an_answer_are_kept(served: Served) -> None:
+def test_thoughts_that_the_model_ended_itself_are_closed(served: Served) -> None:
+    served.finish = "stop"
     assert edited(served, content=None, reasoning_content="3 + 4 =").text == "<think>\n3 + 4 =\n</think>\n"
     assert edited(served, content=None).text == ""
 
 
+def test_thoughts_that_were_cut_off_hold_no_answer(served: Served) -> None:
+    """Neither a box nor tags in them count, for any grader, and the verdict says that the text was cut off."""
+    served.finish = "length"
+    for thoughts in ("Maybe \\boxed{7}, but", "Maybe <answer>7</answer>, but"):
+        completion = edited(served, content=None, reasoning_content=thoughts)
+        assert completion.text == f"<think>\n{thoughts}"
+        for grader in ("math", "choice", "numeric", "exact", "judge"):
+            assert read_answer(completion.text, grader, completion.finish).answer is None
+        assert no_answer_grade(completion.finish)["status"] == "truncated"
+
+
+def test_a_reply_that_was_cut_off_after_its_thoughts_keeps_them_closed(served: Served) -> None:
+    served.finish = "length"
+    completion = edited(served, content="So it", reasoning_content="3 + 4 is \\boxed{7}")
+    assert (completion.text, completion.finish) == ("<think>\n3 + 4 is \\boxed{7}\n</think>\nSo it", "length")
+    assert read_answer(completion.text, "math", completion.finish).answer == "7"
+
+
+@pytest.mark.parametrize("finish", ["content_filter", "unknown"])
+def test_thoughts_whose_end_is_not_known_stay_open(served: Served, finish: str) -> None:
+    served.finish = finish
+    completion = edited(served, content=None, reasoning_content="Maybe \\boxed{7}")
+    assert completion.finish == finish
+    assert read_answer(completion.text, "math", completion.finish).answer is None
+
+
+def test_a_plain_prompt_that_begins_a_thought_marks_completions_that_do_not_end_it(served: Served) -> None:
+    prompt = Prompt("compute 3 + 4 :\n<think>\n")
+    engine = engine_for(served)
+    for text, finish, kept in [
+        ("7", "length", "length_in_thought"),
+        ("7 </think>", "length", "length"),
+        ("7", "stop", "stop"),
+    ]:
+        served.answer = lambda path, body, text=text, finish=finish: {  # type: ignore[method-assign,misc]
+            **GOOD,
+            "choices": [{"index": 0, "finish_reason": finish, "text": text}],
+        }
+        (completion,) = engine.complete([Request("p", prompt, range(1), ("t",))], PLAIN)
+        assert completion.finish == kept
+
+
+def test_the_torch_engine_marks_chats_whose_template_begins_a_thought(torch_engine: TorchEngine) -> None:
+    chat = [Request("p", Prompt("compute 3 + 4 :", chat=True), range(4), ("t",))]
+    short = Decoding(1.0, 1.0, 2)
+    assert {c.finish for c in torch_engine.complete(chat, short)} == {"length"}
+    torch_engine.tokenizer.chat_template = TEMPLATE + "{{ '<think>\n' }}"
+    try:
+        assert {c.finish for c in torch_engine.complete(chat, short)} == {"length_in_thought"}
+    finally:
+        torch_engine.tokenizer.chat_template = TEMPLATE
+
+
 def test_other_finish_reasons_are_kept(served: Served) -> None:
     for given, kept in [("content_filter", "content_filter"), (None, "unknown")]:
-        served.edit = lambda answer, given=given: {  # type: ignore[misc]
-            **answer,
-            "choices": [{**answer["choices"][0], "finish_reason": given}],
-        }
+        served.finish = given
         (completion,) = engine_for(served).complete(requests(1, range(1)), PLAIN)
         assert completion.finish == kept
+
+
+@pytest.mark.parametrize("finish", ["abort", "error", "ABORTED", "insufficient_system_resource"])
+def test_a_completion_that_the_server_broke_off_is_drawn_again_with_its_seed(
+    served: Served, torch_engine: TorchEngine, finish: str
+) -> None:
+    sent = requests(1, range(3))
+    served.knows(sent)
+    broken = iter([finish, finish])
+
+    def break_off(answer: Json) -> Json:
+        answer["choices"][0]["finish_reason"] = next(broken, answer["choices"][0]["finish_reason"])
+        return answer
+
+    served.edit = break_off
+    theirs = list(engine_for(served).complete(sent, PLAIN))
+    ours = drawn_here(torch_engine, sent, PLAIN)
+    assert [(c.sample, c.text, c.finish) for c in theirs] == [(c.sample, c.text, c.finish) for c in ours]
+    seeds_sent = [body["seed"] for body in served.bodies]
+    assert seeds_sent == [sent[0].seed(0)] * 3 + [sent[0].seed(1), sent[0].seed(2)]
+
+
+def test_a_completion_that_always_breaks_off_is_kept_and_not_drawn_for_ever(served: Served) -> None:
+    served.finish = "error"
+    served.edit = lambda answer: answer | {"usage": None}
+    (completion,) = engine_for(served, retries=2, logprobs=True).complete(requests(1, range(1)), PLAIN)
+    assert (completion.finish, completion.tokens, completion.logprob) == ("error", None, None)
+    assert len(served.bodies) == 3
+
+
+@pytest.mark.parametrize(("finish", "refusal"), [("content_filter", None), ("stop", "I can't help with that.")])
+def test_what_a_server_withholds_is_not_asked_for_again(served: Served, finish: str, refusal: str | None) -> None:
+    served.finish = finish
+    completion = edited(served, content=None, refusal=refusal)
+    assert completion.finish == ("refusal" if refusal else "content_filter")
+    assert completion.text == (refusal or "")
+    assert len(served.bodies) == 1
+
+
+def test_half_a_character_in_one_reply_costs_no_other_reply(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replies = iter(["\ud83d half", *map(str, range(59))])
+
+    def halve(answer: Json) -> Json:
+        answer["choices"][0]["text"] = next(replies)
+        return answer
+
+    served.edit = halve
+    assert sample_one_problem(served, tmp_path, monkeypatch, k=60) == ["\ufffd half", *map(str, range(59))]
+
+
+@pytest.mark.parametrize("text", [["parts"], {"text": "7"}, 7])
+def test_a_completion_that_is_no_text_is_refused(served: Served, text: Any) -> None:
+    def replace_text(answer: Json) -> Json:
+        answer["choices"][0]["text"] = text
+        return answer
+
+    served.edit = replace_text
+    assert isinstance(failure(engine_for(served)), ServerResponseError)
+
+
+@pytest.mark.parametrize("tokens", [-1, 2**31, "12", 1.5])
+def test_a_token_count_that_no_table_can_hold_is_refused(served: Served, tokens: Any) -> None:
+    served.edit = lambda answer: answer | {"usage": {"completion_tokens": tokens}}
+    assert isinstance(failure(engine_for(served)), ServerResponseError)
+
+
+def test_completions_that_the_server_broke_off_are_not_scored_and_are_reported(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the server to the verdicts: neither right nor wrong, whatever the text says, and counted."""
+    from leash import tables
+    from leash.params.loading import load
+    from stages.sample import stage as sample
+    from stages.verify import stage as verify
+
+    finishes = iter(["content_filter", "stop", "content_filter", "stop"])
+
+    def finish_otherwise(answer: Json) -> Json:
+        answer["choices"][0] |= {"finish_reason": next(finishes), "text": "It is \\boxed{1}"}
+        return answer
+
+    served.edit = finish_otherwise
+    sample_one_problem(served, tmp_path, monkeypatch, k=4)
+    params = load(tmp_path / "params.yaml")
+    verify.run(params, "base", "chain")
+    (shard,) = tables.shards(tables.verdicts_folder("base", "chain"))
+    rows = tables.read(shard, tables.VERDICTS_SCHEMA, "").to_pylist()
+    assert [row["status"] for row in rows] == ["error", "ok", "error", "ok"]
+    assert [row["correct"] is None for row in rows] == [True, False, True, False]
+    assert [row["answer"] for row in rows] == [None, "1", None, "1"]
+    finishes = iter(["content_filter"])
+    served.edit = finish_otherwise
+    stats = sample.run(params.model_copy(update={"sample": params.sample.model_copy(update={"k": 5})}), "base", "chain")
+    warning = sampler.describe_failures("base", "chain", stats.failed) or ""
+    assert "1 completion (content_filter 1)" in warning
+    assert sampler.describe_failures("base", "chain", Counter()) is None
 
 
 def test_a_response_without_a_token_count_is_refused(served: Served) -> None:
@@ -487,8 +707,8 @@ def test_the_stage_samples_a_served_model_and_writes_no_key(
     from stages.sample import stage as sample
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("A_KEY", KEY)
-    openai = {"url": served.url, "key": "A_KEY", "concurrency": 8}
+    monkeypatch.setenv("A_API_KEY", KEY)
+    openai = {"url": served.url, "key": "A_API_KEY", "concurrency": 8}
     raw = small(sample={"k": 6, "engine": "openai", "openai": openai, "max_tokens": 12})
     raw["models"]["base"] = {"served": "base", "dtype": "float64"}
     raw["models"]["rlvr"] = {"served": "rlvr", "dtype": "float64"}

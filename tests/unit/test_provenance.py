@@ -47,12 +47,12 @@ def told(asked: Params) -> dict[str, Any]:
 def short(project: Params) -> Params:
     asked = small(run={"models": ["base", "rlvr"], "datasets": ["chain"], "pairs": ["rlvr"], "processes": 1})
     asked["sample"] |= {"k": 2, "batch": 8}
-    asked["sample"]["openai"] = {"url": "https://inside.example.org:8443/v1", "key": "PLANTED_KEY"}
+    asked["sample"]["openai"] = {"url": "https://inside.example.org:8443/v1", "key": "PLANTED_API_KEY"}
     return write_params(Path(), asked)
 
 
 def test_everything_that_makes_a_number_is_told(short: Params, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PLANTED_KEY", KEY)
+    monkeypatch.setenv("PLANTED_API_KEY", KEY)
     drawn(short)
     found = told(short)
     assert found["decoding"] == {"temperature": 1.0, "top_p": 1.0, "max_tokens": 72, "seed": 0}

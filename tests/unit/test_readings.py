@@ -11,11 +11,14 @@ import pytest
 
 from leash import grade_jsonl, tables
 from leash.grading.grade_answers import build_checker
+from leash.grading.graders.types import no_answer_grade
 from leash.grading.reading import Reading, read_answer
 from leash.grading.working import check_shard
+from leash.importing import importer
 from leash.params.groups import Params
 from leash.problems import Problem, load_problems
 from stages.verify.stage import run
+from tests.conftest import small, write_params
 from tests.unit.test_verify import completions_table, fetch_problems, read_verdicts, write_completions
 
 READING_COLUMNS = ("answer", "correct", "status", "correct_strict", "correct_lenient", "candidate")
@@ -256,3 +259,34 @@ def test_sampling_stops_by_the_chosen_reading(project: Params) -> None:
         assert check(name, f"the result is {gold}", "stop") is hit
         assert check(name, f"\\boxed{{ {gold} }}", "stop")
         assert not check(name, f"the result is {gold}", "length")
+
+
+@pytest.mark.parametrize("finish", ["abort", "error", "content_filter", "refusal", "SAFETY"])
+def test_what_a_server_broke_off_is_not_scored_whatever_it_says(finish: str) -> None:
+    assert read_answer(r"\boxed{5}", "math", finish) == Reading(None)
+    grade = no_answer_grade(finish)
+    assert (grade["correct"], grade["score"], grade["status"]) == (None, None, "error")
+
+
+@pytest.mark.parametrize("grader", ["math", "numeric", "choice", "exact", "gym", "judge", "livebench", "code", "make"])
+def test_an_unfinished_thought_holds_no_answer(grader: str) -> None:
+    """Whether the text shows the opening tag, or the prompt did and the engine says so."""
+    thought = "Maybe \\boxed{5}, or (B). The answer is 5.\n```python\nprint(5)\n```"
+    for finish in ("length", "stop", "unknown"):
+        assert read_answer(f"<think>\n{thought}", grader, finish).answer is None
+    assert read_answer(thought, grader, "length_in_thought").answer is None
+    assert no_answer_grade("length_in_thought")["status"] == no_answer_grade("max_tokens")["status"] == "truncated"
+
+
+def test_imported_completions_that_a_server_broke_off_are_not_scored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    finishes = ["stop", "abort", "length", "content_filter"]
+    rows = [{"question": "2 + 3?", "answer": "5", "text": r"\boxed{5}", "finish": finish} for finish in finishes]
+    Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    importer.run([Path("rows.jsonl")], "base", "sums")
+    run(write_params(tmp_path, small()), "base", "sums")
+    (shard,) = tables.shards(tables.verdicts_folder("base", "sums"))
+    statuses = tables.read(shard, tables.VERDICTS_SCHEMA, "")["status"].to_pylist()
+    assert statuses == ["ok", "error", "ok", "error"]

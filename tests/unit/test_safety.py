@@ -245,6 +245,16 @@ def with_changed(group: str, name: str, **values: Any) -> dict[str, Any]:
     return raw
 
 
+def with_key(group: str, variable: str) -> dict[str, Any]:
+    """`group` is a path of names: sample.openai, verify.judge, reasoning."""
+    raw = small()
+    inner = raw
+    for name in group.split("."):
+        inner = inner.setdefault(name, {})
+    inner["key"] = variable
+    return raw
+
+
 LEADS_OUT = "which leads out of the project's folder"
 OUTSIDE = [
     (with_changed("models", "base", path="../models/base"), f"`models.base.path` is ../models/base, {LEADS_OUT}"),
@@ -319,6 +329,20 @@ def test_a_key_in_place_of_a_variables_name_is_refused_and_not_shown(
     sentence = refused(lambda: write_params(tmp_path, with_changed(group, name, key=key)))
     assert f"`{group}.{name}.key` must be the name of an environment variable" in sentence
     assert str(key) not in sentence.removeprefix(str(tmp_path))
+
+
+@pytest.mark.parametrize("variable", ["AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "HOME", "PGPASSWORD", "MY_API_KEY_FILE"])
+@pytest.mark.parametrize("group", ["sample.openai", "verify.judge", "reasoning"])
+def test_no_other_secret_is_sent_to_a_server(tmp_path: Path, group: str, variable: str) -> None:
+    sentence = refused(lambda: write_params(tmp_path, with_key(group, variable)))
+    assert f"`{group}.key` is {variable}" in sentence
+    assert f"`{group}.url`" in sentence
+
+
+@pytest.mark.parametrize("variable", ["API_KEY", "OPENAI_API_KEY", "MY_API_KEY_2", "REPLICATE_API_TOKEN", "HF_TOKEN"])
+@pytest.mark.parametrize("group", ["sample.openai", "verify.judge", "reasoning"])
+def test_variables_of_api_keys_are_taken(tmp_path: Path, group: str, variable: str) -> None:
+    write_params(tmp_path, with_key(group, variable))
 
 
 @pytest.mark.parametrize(

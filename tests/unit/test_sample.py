@@ -311,11 +311,24 @@ def test_tempered_samples_may_repeat_short_texts_only(length: int, warned: bool)
     assert (f"most in problem {worst}." in warning) is warned
 
 
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize(("length", "warned"), [(200, True), (LONG_TEXT_TOKENS - 1, False)])
+def test_a_server_that_ignores_seeds_gives_a_warning_without_logprobs(length: int, warned: bool) -> None:
+    params = write_small_params(dataset=HARD, sample={"k": 60})
+    stage.run(params, "chain")
+    worst, other = load_problems("chain")
+    same = [Completion(worst, i, "the same text", length, "stop", None) for i in range(60)]
+    write_samples(params, [*same, *(Completion(other, i, f"text {i}", length, "stop", None) for i in range(60))])
+    warning = find_repeat_warning(params, "base", "chain") or ""
+    assert ("1,770 pairs of samples have the same text though they are long" in warning) is warned
+    assert (f"most in problem {worst}." in warning) is warned
+
+
 @pytest.mark.parametrize(
     ("pairs", "implied", "warned"), [(6, 0.0, False), (7, 0.0, True), (204, 100.0, False), (205, 100.0, True)]
 )
 def test_more_equal_pairs_than_chance_gives_are_warned_of(pairs: int, implied: float, warned: bool) -> None:
-    result = format_repeat_warning("m", "d", pairs=pairs, implied=implied, worst="p", exact=True)
+    result = format_repeat_warning("m", "d", pairs=pairs, implied=implied, worst="p", known=True)
     assert (result is not None) is warned
 
 

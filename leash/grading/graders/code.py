@@ -18,9 +18,10 @@ from contextlib import closing
 from decimal import Decimal
 from typing import Any
 
+from leash.finish import THINK_CLOSE_TAG
 from leash.grading.run_on import cut_run_on
 from leash.grading.sandbox import sandbox
-from leash.grading.thinking import THINK_CLOSE_TAG, is_unfinished, unify_tags
+from leash.grading.thinking import is_unfinished, unify_tags
 from leash.params.groups import Code
 
 MAX_PROGRAM_CHARS = 100_000  # the contests allow 65,536

@@ -20,10 +20,11 @@ from typing import Any
 
 from leash import install_hints
 from leash.errors import NotInstalledError
+from leash.finish import THINK_CLOSE_TAG, THINK_OPEN_TAG
 from leash.grading.extraction import find_last_box, find_tagged
 from leash.grading.gym_spelling import normalize_answer, unwrap_answer
 from leash.grading.run_on import cut_run_on
-from leash.grading.thinking import THINK_CLOSE_TAG, unify_tags
+from leash.grading.thinking import is_unfinished, unify_tags
 
 MAX_ANSWER_CHARS = 50_000  # the tower of Hanoi with ten disks takes 33,000
 
@@ -39,7 +40,8 @@ def extract(text: str) -> str | None:
     """Return the answer with its white space: some answers are grids."""
     text = unify_tags(cut_run_on(text))
     if (answer := find_tagged(text)) is None:
-        answer = find_last_box(text)
+        # A thought that never ends holds no answer.
+        answer = find_last_box(text[: text.rfind(THINK_OPEN_TAG)] if is_unfinished(text) else text)
     if answer is None and THINK_CLOSE_TAG in text:
         # If the engine stopped at </answer>, the opening tag stands alone.
         answer = re.sub(r"</?answer>", "", text.rpartition(THINK_CLOSE_TAG)[2])

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +22,7 @@ from typing import Any
 from leash import atomic_io, tables
 from leash.engines.protocol import Decoding
 from leash.grading.graders.types import BatchOnlyGraderError, Grade, GradeRequest, replace_surrogates, unscored_grade
+from leash.grading.judge_words import WordReader
 from leash.grading.judging import (
     CHARS_PER_TOKEN,
     JudgeBudgetError,
@@ -50,7 +50,7 @@ NOT_ATTEMPTED_CLASS = "(not attempted)"
 GRADE_SCORES = {"CORRECT": 1.0, "INCORRECT": 0.0, "NOT_ATTEMPTED": 0.0}
 
 GROUP, PROMPT_FIELDS = "verify.judge", ("question", "gold", "answer")
-GRADE_WORD = re.compile(r"\b(NOT[_ ]ATTEMPTED|INCORRECT|CORRECT)\b")
+GRADES = WordReader(yes="CORRECT", no="INCORRECT", others=("NOT_ATTEMPTED",))
 
 
 def grade(answer: str, gold: Sequence[str], meta: Mapping[str, Any]) -> float:
@@ -82,7 +82,7 @@ def grade_all(requests: Sequence[GradeRequest], verify: Verify) -> Iterator[Grad
     unknown = list({case.key: case for case in cases if case.key not in cache.words}.values())
     if unknown:
         _report_cost(judge, unknown, len(requests))
-        query_judge(_server(judge), unknown, cache, _parse_grade, JUDGE_DECODING, "answers")
+        query_judge(_server(judge), unknown, cache, GRADES.read, JUDGE_DECODING, "answers")
     for request, case in zip(requests, cases, strict=True):
         answer, grade = request.answer, cache.words.get(case.key)
         if grade is None:
@@ -134,9 +134,3 @@ def _report_cost(judge: Judge, cases: Sequence[JudgeCase], answers: int) -> None
         remedy = f"Set it to {enough:.2f} or more, or set the prices to 0 if you run the server."
         raise JudgeBudgetError(judge.budget, cost, what, remedy)
     print(f"{what[0].upper()}{what[1:]}.", file=sys.stderr, flush=True)
-
-
-def _parse_grade(reply: str) -> str | None:
-    """The grade in a reply, after its thinking; None if it has none, or several."""
-    words = {word.replace(" ", "_") for word in GRADE_WORD.findall(strip_thinking(reply))}
-    return words.pop() if len(words) == 1 else None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
 
 from leash.errors import LeashError
+from leash.finish import has_failed, was_cut_off
 
 if TYPE_CHECKING:
     from leash.params.groups import Verify
@@ -56,8 +57,11 @@ def unscored_grade(answer: str, status: Literal["timeout", "error"]) -> Grade:
 
 
 def no_answer_grade(finish: str) -> Grade:
-    """The grade of a completion without an answer: wrong. The status tells a truncated text from a finished one."""
-    status = "truncated" if finish == "length" else "no_answer"
+    """The grade of a completion without an answer: wrong, and the status tells a truncated text from a finished one; or
+    not scored, if the server ended it."""
+    if has_failed(finish):
+        return {"answer_class": None, "correct": None, "score": None, "status": "error"}
+    status = "truncated" if was_cut_off(finish) else "no_answer"
     return {"answer_class": None, "correct": False, "score": 0.0, "status": status}
 
 

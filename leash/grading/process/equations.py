@@ -15,12 +15,13 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from leash.finish import THINK_CLOSE_TAG
 from leash.grading.extraction import BOX_COMMANDS
 from leash.grading.mathematics.expression import UnreadableError
 from leash.grading.process.equality import holds
 from leash.grading.process.equation_reader import Link, find_links
 from leash.grading.process.working import Working, unsound
-from leash.grading.thinking import THINK_CLOSE_TAG, unify_tags
+from leash.grading.thinking import unify_tags
 
 MAX_DIRECT_WORDS = 8  # "The final answer is 5." is no working
 # Where to look for words that suppose, question or take back an equation.
