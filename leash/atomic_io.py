@@ -63,8 +63,12 @@ def hash_strings(*parts: str) -> str:
     return bytes_hash("\x1f".join(parts).encode())
 
 
-def bytes_hash(content: bytes) -> str:
-    return hashlib.blake2b(content, digest_size=HASH_HEX_DIGITS // 2).hexdigest()
+def bytes_hash(*parts: bytes | memoryview) -> str:
+    """Hash bytes to 16 hex digits, all parts as one."""
+    content_hash = hashlib.blake2b(digest_size=HASH_HEX_DIGITS // 2)
+    for part in parts:
+        content_hash.update(part)
+    return content_hash.hexdigest()
 
 
 def file_hash(path: Path) -> str:
@@ -99,7 +103,13 @@ def _load_hash_cache() -> dict[str, list[Any]]:
     return {path: entry for path, entry in entries if isinstance(entry, list) and len(entry) == 4}
 
 
-def matches_hash_in_name(file: Path) -> bool | None:
-    """Whether a file named `….{hash}.suffix` still has the content of that hash; None if its name has no hash."""
+def hash_in_name(file: Path) -> str | None:
+    """The hash in the name of a file named `….{hash}.suffix`."""
     _, dot, named = file.stem.rpartition(".")
-    return named == file_hash(file) if dot and len(named) == HASH_HEX_DIGITS else None
+    return named if dot and len(named) == HASH_HEX_DIGITS else None
+
+
+def matches_hash_in_name(file: Path) -> bool | None:
+    """Whether a file still has the content of the hash in its name; None if its name has no hash."""
+    named = hash_in_name(file)
+    return None if named is None else named == file_hash(file)

@@ -507,12 +507,22 @@ def query(sql: str, file: Path) -> None:
     from leash.database import open_database
 
     try:
-        with open_database(loading.load(file)) as connection:
+        with open_database(loading.load(file), only=_table_names(sql)) as connection:
             # Or a table that is not there would be looked up among the variables here: `reach` is a command.
             connection.execute("set python_enable_replacements = false")
             click.echo(connection.sql(sql) or "Done.")
     except duckdb.Error as error:
         raise LeashError(f"DuckDB says: {first_line(error)}.") from None
+
+
+def _table_names(sql: str) -> list[str]:
+    """The tables that a query names: only these are opened and checked. Empty (all tables) if DuckDB can't tell."""
+    import duckdb
+
+    try:
+        return sorted(duckdb.connect().get_table_names(sql))
+    except duckdb.Error:  # several statements, or a mistake, which running the query explains better
+        return []
 
 
 def _run_dvc_transfer(direction: str, level: str, remote: str | None) -> None:

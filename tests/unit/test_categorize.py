@@ -343,9 +343,9 @@ def test_the_same_seed_gives_the_same_analysis(project: Params) -> None:
 
 
 def test_one_wrong_file_among_many_is_named(project: Params) -> None:
-    rows = [verdict("p", i, "A") for i in range(8)]
     folder = tables.verdicts_folder("base", "make")
     for i in range(database.MAX_FILES_OPENED_SINGLY + 1):
+        rows = [verdict(f"p{i}", sample, "A") for sample in range(8)]
         tables.write(folder / f"{i:03d}.parquet", verdict_table(rows), tables.VERDICTS_SCHEMA)
     params = write_params(Path(), small(**MAKE))
     database.open_database(params)
