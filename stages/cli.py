@@ -182,13 +182,16 @@ def verify(model: str, dataset: str, file: Path) -> None:
     """Grade the completions of a model on a data set."""
     from leash.params.security import refuse_unlisted_graders
     from leash.problems import load_problems
-    from leash.sampling import metadata
+    from leash.sample_ledger import Ledger
+    from leash.sampling import metadata, sampler
+    from leash.tables import completions_folder
     from stages.verify.stage import run
 
     params = loading.load(file)
     params.known_model(model)
     params.known_dataset(dataset)
     refuse_unlisted_graders(params, dataset, (problem["grader"] for problem in load_problems(dataset).values()))
+    Ledger(completions_folder(model, dataset)).require_origin(sampler.resample_command(model, dataset))
     verified = run(params, model, dataset)
     metadata.copy_metadata_to_verdicts(model, dataset)
     click.echo(f"{model} on {dataset}: {verified:,} completions verified.")
