@@ -85,11 +85,13 @@ def cached_file_hash(path: Path) -> str:
         return file_hash(path)
     key, state = str(path.resolve()), [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
     cached = _load_hash_cache().get(key, [])
-    if cached[:3] == state:
+    # An entry ends with a hash of itself: damage to this file must not give weights another identity.
+    if cached[:3] == state and cached[4] == _entry_hash(key, cached[:4]):
         return str(cached[3])
     content_hash = file_hash(path)
+    entry = [*state, content_hash]
     # Hashing takes minutes, in which another process may have added its own hashes: load the cache again.
-    entries = {**_load_hash_cache(), key: [*state, content_hash]}
+    entries = {**_load_hash_cache(), key: [*entry, _entry_hash(key, entry)]}
     write(HASH_CACHE_PATH, json.dumps(entries, indent=1, sort_keys=True))
     return content_hash
 
@@ -100,7 +102,11 @@ def _load_hash_cache() -> dict[str, list[Any]]:
     except (OSError, ValueError):  # a missing or damaged cache only costs time
         return {}
     entries = cache.items() if isinstance(cache, dict) else ()
-    return {path: entry for path, entry in entries if isinstance(entry, list) and len(entry) == 4}
+    return {path: entry for path, entry in entries if isinstance(entry, list) and len(entry) == 5}
+
+
+def _entry_hash(key: str, entry: list[Any]) -> str:
+    return hash_strings(key, *map(str, entry))
 
 
 def hash_in_name(file: Path) -> str | None:

@@ -18,7 +18,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leash import atomic_io, cross_pair, database, tables
+from leash import atomic_io, cross_pair, database, json_checksum, tables
 from leash.counting.analysis_settings import settings_of
 from leash.counting.metrics import completion_metrics_by_epsilon, compute_metrics, compute_pass_at_k
 from leash.params.groups import Params
@@ -50,7 +50,7 @@ def run(params: Params) -> None:
     dvc_plots.write_plots(REPORTS_DIR / "plots", params, results)
     metrics = metrics_by_pair(params, results)
     for name, numbers in (
-        ("metrics.json", {"pairs": metrics, "provenance": results.provenance}),
+        ("metrics.json", json_checksum.with_checksum({"pairs": metrics, "provenance": results.provenance})),
         ("summary.json", summarize_metrics(metrics)),
     ):
         atomic_io.write(REPORTS_DIR / name, json.dumps(numbers, indent=2, ensure_ascii=False) + "\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from itertools import combinations
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from leash import cross_pair, database, tables
+from leash import cross_pair, database, json_checksum, tables
 from leash.counting import metrics
 from leash.errors import LeashError
 from leash.params.groups import Params
@@ -64,8 +63,7 @@ def written(params: Params, unit: str = "problem", pair: str = "rlvr") -> list[d
 
 
 def said(pair: str = "rlvr") -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(tables.analysis_path(pair).read_text())
-    return found
+    return json_checksum.check(tables.analysis_path(pair).read_bytes()).content
 
 
 def test_samples_beyond_k_never_leak_in(project: Params) -> None:

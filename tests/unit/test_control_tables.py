@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from leash import tables
+from leash import json_checksum, tables
 from leash.params.groups import Params
 from leash.report.control_tables import control_metrics, controls_table, judged_table, working_table
 from leash.report.figures import drawing
@@ -41,7 +41,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Params]:
 
 
 def analyses() -> Any:
-    return {"tuned": json.loads(Path("data/analysis/tuned.json").read_text())}
+    return {"tuned": json_checksum.check(Path("data/analysis/tuned.json").read_bytes()).content}
 
 
 def csv_rows(name: str) -> list[dict[str, str]]:
