@@ -412,8 +412,9 @@ def _restore_from_cache(file: Path, is_intact: Callable[[bytes], bool]) -> bool:
     content = dvc_samples.read_cached_file(file)
     if content is None or not is_intact(content):
         return False
+    fault = "damaged" if file.exists() else "missing"
     atomic_io.write(file, content)
-    click.echo(f"Note: {file} was lost or damaged and is restored from DVC's cache.", err=True)
+    click.echo(f"Note: {file} was {fault} and is restored from DVC's cache.", err=True)
     return True
 
 

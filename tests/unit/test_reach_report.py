@@ -120,7 +120,7 @@ def csv_rows(name: str) -> list[dict[str, str]]:
 
 
 def analyses() -> Any:
-    return json.loads(Path("data/analysis/tuned.json").read_text())
+    return json_checksum.check(Path("data/analysis/tuned.json").read_bytes()).content
 
 
 @pytest.mark.usefixtures("run")
