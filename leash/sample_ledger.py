@@ -101,7 +101,7 @@ class Ledger:
         self._unflushed: list[Completion] = []
         self._part_written_at = -math.inf  # so that the first samples of a run are written at once
         self._pending_manifest: dict[str, Any] | None = None
-        self._origin: dict[str, Any] | None = None  # of the samples that are added; known when the ledger is opened
+        self._origin: dict[str, Any] | None = None  # what new files state
         self._lock: int | None = None
 
     def open(
@@ -131,8 +131,7 @@ class Ledger:
             "sources": [*manifest.get("sources", []), *map(dict, sources)],
         }
         self._pending_manifest = content if content != stored else None
-        self._origin = {name: content[name] for name in ("fingerprint", "prompts")}
-        self._origin["imported"] = bool(content["sources"])
+        self._origin = _origin_of(content)
         if not self.empty:
             self._write_manifest()
         self._problem_index = {problem: index for index, problem in enumerate(prompts)}
@@ -308,13 +307,14 @@ class Ledger:
 
     def _encode(self, rows: pa.Table) -> bytes:
         """A file of completions with its origin. Without tails it lacks their column, as in versions that had none."""
-        assert self._origin is not None, "open the ledger first"
-        prompts = {problem: self._origin["prompts"].get(problem) for problem in set(rows["problem_id"].to_pylist())}
-        origin = {**self._origin, "prompts": {problem: text for problem, text in prompts.items() if text is not None}}
+        origin = self._origin or _origin_of(self.manifest())
+        own = set(rows["problem_id"].to_pylist())
+        prompts = {problem: text for problem, text in origin["prompts"].items() if problem in own}
+        note = json.dumps({**origin, "prompts": prompts}, sort_keys=True)
         schema = tables.COMPLETIONS_SCHEMA
         if rows["tail"].null_count == rows.num_rows:
             schema = schema.remove(schema.get_field_index("tail"))
-        return tables.encode_parquet(rows, schema, {ORIGIN_KEY: json.dumps(origin, sort_keys=True)})
+        return tables.encode_parquet(rows, schema, {ORIGIN_KEY: note})
 
     def settle(self) -> None:
         """Turn all parts into shards. If this is killed, the next call completes it."""
@@ -425,6 +425,12 @@ def _parse_manifest(content: bytes) -> dict[str, Any] | None:
     except ValueError:
         return None
     return manifest if manifest.keys() == MANIFEST_KEYS and valid is not False else None
+
+
+def _origin_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What a file states of samples with this manifest."""
+    imported = bool(manifest["sources"])
+    return {"fingerprint": manifest["fingerprint"], "prompts": manifest["prompts"], "imported": imported}
 
 
 def _read_origin(file: Path) -> dict[str, Any] | None:
