@@ -63,8 +63,12 @@ def hash_strings(*parts: str) -> str:
     return bytes_hash("\x1f".join(parts).encode())
 
 
-def bytes_hash(content: bytes) -> str:
-    return hashlib.blake2b(content, digest_size=HASH_HEX_DIGITS // 2).hexdigest()
+def bytes_hash(*parts: bytes | memoryview) -> str:
+    """Hash bytes to 16 hex digits, all parts as one."""
+    content_hash = hashlib.blake2b(digest_size=HASH_HEX_DIGITS // 2)
+    for part in parts:
+        content_hash.update(part)
+    return content_hash.hexdigest()
 
 
 def file_hash(path: Path) -> str:
@@ -81,11 +85,13 @@ def cached_file_hash(path: Path) -> str:
         return file_hash(path)
     key, state = str(path.resolve()), [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
     cached = _load_hash_cache().get(key, [])
-    if cached[:3] == state:
+    # An entry ends with a hash of itself: damage to this file must not give weights another identity.
+    if cached[:3] == state and cached[4] == _entry_hash(key, cached[:4]):
         return str(cached[3])
     content_hash = file_hash(path)
+    entry = [*state, content_hash]
     # Hashing takes minutes, in which another process may have added its own hashes: load the cache again.
-    entries = {**_load_hash_cache(), key: [*state, content_hash]}
+    entries = {**_load_hash_cache(), key: [*entry, _entry_hash(key, entry)]}
     write(HASH_CACHE_PATH, json.dumps(entries, indent=1, sort_keys=True))
     return content_hash
 
@@ -96,10 +102,20 @@ def _load_hash_cache() -> dict[str, list[Any]]:
     except (OSError, ValueError):  # a missing or damaged cache only costs time
         return {}
     entries = cache.items() if isinstance(cache, dict) else ()
-    return {path: entry for path, entry in entries if isinstance(entry, list) and len(entry) == 4}
+    return {path: entry for path, entry in entries if isinstance(entry, list) and len(entry) == 5}
+
+
+def _entry_hash(key: str, entry: list[Any]) -> str:
+    return hash_strings(key, *map(str, entry))
+
+
+def hash_in_name(file: Path) -> str | None:
+    """The hash in the name of a file named `….{hash}.suffix`."""
+    _, dot, named = file.stem.rpartition(".")
+    return named if dot and len(named) == HASH_HEX_DIGITS else None
 
 
 def matches_hash_in_name(file: Path) -> bool | None:
-    """Whether a file named `….{hash}.suffix` still has the content of that hash; None if its name has no hash."""
-    _, dot, named = file.stem.rpartition(".")
-    return named == file_hash(file) if dot and len(named) == HASH_HEX_DIGITS else None
+    """Whether a file still has the content of the hash in its name; None if its name has no hash."""
+    named = hash_in_name(file)
+    return None if named is None else named == file_hash(file)

@@ -25,9 +25,16 @@ def fill_checksum(content: bytes) -> bytes:
 
 def has_valid_checksum(path: Path) -> bool | None:
     """Whether a file is as it was written; None if it has no checksum (another program wrote it, or it is cut off)."""
+    return is_valid(path.read_bytes())
+
+
+def is_valid(content: bytes) -> bool | None:
+    """The same of the bytes of a file."""
     # The footer comes last, so the last marker is the real one even if a text in the table contains the marker.
-    before, marker, after = path.read_bytes().rpartition(CHECKSUM_MARKER)
-    if not marker:
+    marker = content.rfind(CHECKSUM_MARKER)
+    if marker < 0:
         return None
-    found, rest = after[: atomic_io.HASH_HEX_DIGITS], after[atomic_io.HASH_HEX_DIGITS :]
-    return found == atomic_io.bytes_hash(before + marker + BLANK_CHECKSUM.encode() + rest).encode()
+    begin, end = marker + len(CHECKSUM_MARKER), marker + len(CHECKSUM_MARKER) + atomic_io.HASH_HEX_DIGITS
+    # A view, since slices of a large file would be copies of it.
+    view = memoryview(content)
+    return content[begin:end] == atomic_io.bytes_hash(view[:begin], BLANK_CHECKSUM.encode(), view[end:]).encode()

@@ -12,6 +12,10 @@ Only the ledger reads parts; a killed run finds them when it continues.
 Files are written completely or not at all, and have their hash in their name. A damaged file is restored from DVC's
 cache, or its samples are drawn again. The manifest's fingerprint has everything that makes old samples unusable if it
 changes (model, prompt, decoding, problem text). On a mismatch the ledger names the field and raises.
+
+Each file also states its origin, the fingerprint and the hashes of its problems' texts, in its metadata. So a file of
+another run is refused although the manifest is right, and a manifest that is lost is written again from the files.
+Files of earlier versions state none: they need their manifest.
 """
 
 from __future__ import annotations
@@ -32,13 +36,18 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from leash import atomic_io, dvc_samples, tables
+from leash import atomic_io, dvc_samples, json_checksum, tables
 from leash.engines.protocol import Completion
 from leash.errors import LeashError
 
 MANIFEST_FILENAME = "manifest.json"
 # The manifest's key for the hash of everything else in it.
 CHECKSUM_KEY = "seal"
+MANIFEST_KEYS = {"fingerprint", "prompts", "engines", "sources"}
+# The key of a file's own origin, in its metadata.
+ORIGIN_KEY = "leash.origin"
+# Of a manifest that was written again: no file states which engine drew its samples.
+UNKNOWN_ENGINE = "unknown"
 MAX_SHARD_SAMPLES = 2048
 # How much finished work a killed run can lose.
 PART_INTERVAL_S = 5.0
@@ -62,14 +71,14 @@ class SamplesMismatchError(LeashError):
         )
 
 
-class DamagedManifestError(LeashError):
-    """The manifest cannot be read, and DVC's cache has no good copy."""
+class LostManifestError(LeashError):
+    """The manifest is missing or damaged, and neither DVC's cache nor the files of samples tell what it said."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         super().__init__(
-            f"{path} is damaged. If its samples were drawn with the present parameters, delete it and run the command "
-            f"again. Otherwise start over with `--resample` (for imported samples, `--replace`)."
+            f"{path} is missing or damaged, so nothing tells how the samples beside it were drawn. Get it back with "
+            f"`dvc checkout {path.parent}`, or start over with `--resample` (for imported samples, `--replace`)."
         )
 
 
@@ -82,13 +91,17 @@ class LedgerLockedError(LeashError):
 
 
 class Ledger:
-    def __init__(self, folder: Path) -> None:
+    """The samples in a folder. `made_by` is the command that draws them (default: that of completions)."""
+
+    def __init__(self, folder: Path, made_by: str | None = None) -> None:
         self.folder = folder
+        self._made_by = made_by or f"leash sample {' '.join(folder.parts[-2:])}"
         self._part_folder = folder / ".parts"
         self._problem_index: dict[str, int] = {}
         self._unflushed: list[Completion] = []
         self._part_written_at = -math.inf  # so that the first samples of a run are written at once
         self._pending_manifest: dict[str, Any] | None = None
+        self._origin: dict[str, Any] | None = None  # what new files state
         self._lock: int | None = None
 
     def open(
@@ -110,29 +123,59 @@ class Ledger:
         """
         self._acquire_lock()
         manifest = self.check(fingerprint, prompts, again=again)
+        stored = {} if self.empty else self._stored_manifest()
         content: dict[str, Any] = {
             "fingerprint": dict(fingerprint),
             "prompts": {**manifest.get("prompts", {}), **prompts},
             "engines": sorted({*manifest.get("engines", []), *([engine] if engine else [])}),
             "sources": [*manifest.get("sources", []), *map(dict, sources)],
         }
-        self._pending_manifest = content if content != manifest else None
+        self._pending_manifest = content if content != stored else None
+        self._origin = _origin_of(content)
         if not self.empty:
             self._write_manifest()
         self._problem_index = {problem: index for index, problem in enumerate(prompts)}
 
     def check(self, fingerprint: Mapping[str, str], prompts: Mapping[str, str], *, again: str) -> dict[str, Any]:
         """Raise if the samples on disk have another fingerprint. Return their manifest, or an empty dictionary if there
-        are no samples or no manifest. It takes no lock."""
-        manifest = {} if self.empty else self.manifest()
-        if manifest:
-            old, old_prompts = manifest["fingerprint"], manifest["prompts"]
-            fields = [field for field in {**old, **fingerprint} if old.get(field) != fingerprint.get(field)]
-            changed = (problem for problem in prompts if old_prompts.get(problem, prompts[problem]) != prompts[problem])
-            problem_id = next(changed, None)
-            if fields or problem_id is not None:
-                raise SamplesMismatchError(self.folder, fields, None if fields else problem_id, again)
+        are no samples. It takes no lock."""
+        if self.empty:
+            return {}
+        if (manifest := self._stored_manifest()) is None:
+            manifest = self._manifest_of_files()
+        present = {"fingerprint": fingerprint, "prompts": prompts}
+        self._refuse_other_origin(manifest, present, again)
+        self._refuse_foreign_files(manifest, again)
         return manifest
+
+    def require_origin(self, again: str) -> None:
+        """Raise if nothing tells how the samples on disk were drawn, if a file was drawn otherwise, or if a sample is
+        there twice. This repairs nothing."""
+        self._refuse_foreign_files(self.manifest(), again)
+        keys: dict[str, list[SampleNumbers]] = {}
+        for file in tables.shards(self.folder):
+            _collect_numbers(file, keys)
+        self._refuse_repeated(keys)
+
+    def _refuse_other_origin(self, found: Mapping[str, Any], present: Mapping[str, Any], again: str) -> None:
+        old, new = found["fingerprint"], present["fingerprint"]
+        fields = [field for field in {**old, **new} if old.get(field) != new.get(field)]
+        texts = present["prompts"]
+        changed = (problem for problem, text in found["prompts"].items() if texts.get(problem, text) != text)
+        problem_id = next(changed, None)
+        if fields or problem_id is not None:
+            raise SamplesMismatchError(self.folder, fields, None if fields else problem_id, again)
+
+    def _refuse_foreign_files(self, manifest: Mapping[str, Any], again: str) -> None:
+        """Raise if a file states another origin than the manifest."""
+        for file in self._files():
+            if (origin := _read_origin(file)) is None:
+                continue
+            try:
+                self._refuse_other_origin(origin, manifest, again)
+            except SamplesMismatchError:
+                if atomic_io.matches_hash_in_name(file):  # a damaged file is not foreign, and `have` deals with it
+                    raise
 
     def close(self) -> None:
         """Release the lock. The end of the process does the same."""
@@ -158,32 +201,59 @@ class Ledger:
         return sum(file.stat().st_size for file in self._files() if file.exists())
 
     def manifest(self) -> dict[str, Any]:
-        """The content of the manifest, or an empty dictionary if there is no manifest."""
+        """The content of the manifest, or an empty dictionary if there is none and there are no samples."""
         path = self.folder / MANIFEST_FILENAME
-        if not path.exists():
-            return {}
-        manifest = _parse_manifest(path.read_bytes())
-        if manifest is None and _restore_from_cache(path, lambda content: _parse_manifest(content) is not None):
-            manifest = _parse_manifest(path.read_bytes())
-        if manifest is None:
-            raise DamagedManifestError(path)
-        return manifest
+        manifest = self._stored_manifest()
+        if manifest is None and (path.exists() or not self.empty):
+            raise LostManifestError(path)
+        return manifest or {}
+
+    def _stored_manifest(self) -> dict[str, Any] | None:
+        """The manifest on disk, or that of DVC's cache if it is damaged or samples have none; None if there is none."""
+        path = self.folder / MANIFEST_FILENAME
+        manifest = _parse_manifest(path.read_bytes()) if path.exists() else None
+        if manifest is not None or (self.empty and not path.exists()):
+            return manifest
+        restored = _restore_from_cache(path, lambda content: _parse_manifest(content) is not None)
+        return _parse_manifest(path.read_bytes()) if restored else None
+
+    def _manifest_of_files(self) -> dict[str, Any]:
+        """What the files of samples state of themselves, as their manifest. Not of imported samples: only a manifest
+        knows which file each of them is from, without which a second import would count them again."""
+        path = self.folder / MANIFEST_FILENAME
+        origins = [_read_origin(file) for file in self._files() if atomic_io.matches_hash_in_name(file)]
+        known = [origin for origin in origins if origin is not None and not origin["imported"]]
+        if not known or len(known) < len(origins):
+            raise LostManifestError(path)
+        prompts = {problem: text for origin in known for problem, text in origin["prompts"].items()}
+        click.echo(f"Note: {path} was lost, and is written again from what the samples beside it state.", err=True)
+        fingerprint = known[0]["fingerprint"]  # `check` compares all files with it
+        return {"fingerprint": fingerprint, "prompts": prompts, "engines": [UNKNOWN_ENGINE], "sources": []}
 
     def have(self) -> dict[str, SampleNumbers]:
-        """The numbers of the samples on disk, by problem. Damaged files are restored or deleted, and unfinished files
-        of a killed run are deleted."""
+        """The numbers of the samples on disk, by problem. Damaged files are restored or deleted, unfinished files of
+        a killed run are deleted, and a sample that two shards hold is refused: it would count twice."""
         atomic_io.delete_unfinished(self.folder)
-        numbers: dict[str, list[SampleNumbers]] = {}
+        in_shards: dict[str, list[SampleNumbers]] = {}
+        in_parts: dict[str, list[SampleNumbers]] = {}
         for file in self._files():
             if not _is_intact_or_restored(file):
                 click.echo(f"Note: {file} was damaged, and its samples are drawn again.", err=True)
                 file.unlink()
                 continue
-            rows = pq.read_table(file, columns=["problem_id", "sample"])
-            grouped = rows.group_by("problem_id").aggregate([("sample", "list")]).to_pydict()
-            for problem, samples in zip(grouped["problem_id"], grouped["sample_list"], strict=True):
-                numbers.setdefault(problem, []).append(np.array(samples, np.int32))
+            _collect_numbers(file, in_shards if file.parent == self.folder else in_parts)
+        # A part may hold samples that a shard has, too, until `settle` has ended.
+        self._refuse_repeated(in_shards)
+        numbers = {problem: in_shards.get(problem, []) + in_parts.get(problem, []) for problem in in_shards | in_parts}
         return {problem: np.unique(np.concatenate(samples)) for problem, samples in numbers.items()}
+
+    def _refuse_repeated(self, in_shards: Mapping[str, Sequence[SampleNumbers]]) -> None:
+        for problem, parts in in_shards.items():
+            numbers, times = np.unique(np.concatenate(parts), return_counts=True)
+            if len(repeated := numbers[times > 1]):
+                key = problem, int(repeated[0])
+                holders = [file for file in tables.shards(self.folder) if key in _read_sample_keys(file)]
+                raise tables.RepeatedSampleError(holders, *key, self._made_by)
 
     def peek(self, columns: Sequence[str], *, below: int | None = None) -> Iterator[pa.Table]:
         """Some columns of the samples on disk (of those with numbers under `below`), file by file.
@@ -200,12 +270,13 @@ class Ledger:
 
     def texts(self) -> Iterator[dict[str, Any]]:
         """Every sample on disk, once."""
-        in_shards = self._part_keys_in_shards()
+        seen = self._part_keys_in_shards()
         for shard in tables.shards(self.folder):
             yield from pq.read_table(shard).to_pylist()
         for part in tables.shards(self._part_folder):
             for row in pq.read_table(part).to_pylist():
-                if (row["problem_id"], row["sample"]) not in in_shards:
+                if (key := (row["problem_id"], row["sample"])) not in seen:
+                    seen.add(key)
                     yield row
 
     def add(self, completions: Iterable[Completion]) -> None:
@@ -224,14 +295,46 @@ class Ledger:
         self._write_manifest()
         schema = tables.COMPLETIONS_SCHEMA
         columns = {name: [getattr(completion, name) for completion in self._unflushed] for name in schema.names}
-        content = _encode_completions(pa.Table.from_pydict(columns, schema))
+        content = self._encode(pa.Table.from_pydict(columns, schema))
+        atomic_io.write(self._part_path(atomic_io.bytes_hash(content)), content)
+        self._unflushed = []
+
+    def _part_path(self, content_hash: str) -> Path:
+        """Where the next part goes."""
         parts = tables.shards(self._part_folder)
         number = 1 + max((int(part.name.partition(".")[0]) for part in parts), default=-1)
-        atomic_io.write(self._part_folder / f"{number:06d}.{atomic_io.bytes_hash(content)}.parquet", content)
-        self._unflushed = []
+        return self._part_folder / f"{number:06d}.{content_hash}.parquet"
+
+    def _encode(self, rows: pa.Table) -> bytes:
+        """A file of completions with its origin. Without tails it lacks their column, as in versions that had none."""
+        origin = self._origin or _origin_of(self.manifest())
+        own = set(rows["problem_id"].to_pylist())
+        prompts = {problem: text for problem, text in origin["prompts"].items() if problem in own}
+        note = json.dumps({**origin, "prompts": prompts}, sort_keys=True)
+        schema = tables.COMPLETIONS_SCHEMA
+        if rows["tail"].null_count == rows.num_rows:
+            schema = schema.remove(schema.get_field_index("tail"))
+        return tables.encode_parquet(rows, schema, {ORIGIN_KEY: note})
 
     def settle(self) -> None:
         """Turn all parts into shards. If this is killed, the next call completes it."""
+        self._settle(lambda key: True)
+
+    def retain(self, wanted: Collection[SampleKey]) -> None:
+        """Delete all samples but these, and turn all parts into shards. The shards are the same whatever was on disk
+        beside the wanted samples. A kill loses nothing: old shards become parts, which stay until the new shards are
+        written. So no two shards hold the same sample at any time."""
+        self.flush()
+        on_disk = [key for file in self._files() for key in _read_sample_keys(file)]
+        if not tables.shards(self._part_folder) and len(on_disk) == len(wanted) and set(on_disk) == set(wanted):
+            return
+        for shard in tables.shards(self.folder):
+            self._part_folder.mkdir(exist_ok=True)
+            shard.replace(self._part_path(shard.stem.rpartition(".")[2]))
+        self._settle(wanted.__contains__)
+
+    def _settle(self, is_wanted: Callable[[SampleKey], bool]) -> None:
+        """Turn the wanted samples of all parts into shards, and delete the parts."""
         self.flush()
         parts = tables.shards(self._part_folder)
         if parts:
@@ -240,33 +343,11 @@ class Ledger:
             in_shards = self._part_keys_in_shards()
             row_of: dict[SampleKey, int] = {}
             for row, key in enumerate(zip(rows["problem_id"].to_pylist(), rows["sample"].to_pylist(), strict=True)):
-                if key not in in_shards:
+                if key not in in_shards and is_wanted(key):
                     row_of.setdefault(key, row)
             self._write_shards(rows, row_of)
             for part in parts:
                 part.unlink()
-        if self._part_folder.is_dir():
-            self._part_folder.rmdir()
-
-    def retain(self, wanted: Collection[SampleKey]) -> None:
-        """Delete all samples but these, and turn all parts into shards. The shards are the same whatever was on disk
-        beside the wanted samples. New files are written before old ones are deleted, so that a kill loses nothing."""
-        self.flush()
-        old = self._files()
-        on_disk = [key for file in old for key in _read_sample_keys(file)]
-        if not tables.shards(self._part_folder) and len(on_disk) == len(wanted) and set(on_disk) == set(wanted):
-            return
-        row_of: dict[SampleKey, int] = {}
-        for row, key in enumerate(on_disk):
-            if key in wanted:
-                row_of.setdefault(key, row)
-        new: set[Path] = set()
-        if row_of:
-            rows = pa.concat_tables(tables.read(file, tables.COMPLETIONS_SCHEMA, "leash reach") for file in old)
-            new = self._write_shards(rows, row_of)
-        for file in old:
-            if file not in new:
-                file.unlink()
         if self._part_folder.is_dir():
             self._part_folder.rmdir()
 
@@ -284,25 +365,25 @@ class Ledger:
             return set()  # without reading the shards, which takes long
         return in_parts & {key for shard in tables.shards(self.folder) for key in _read_sample_keys(shard)}
 
-    def _write_shards(self, rows: pa.Table, row_of: Mapping[SampleKey, int]) -> set[Path]:
+    def _write_shards(self, rows: pa.Table, row_of: Mapping[SampleKey, int]) -> None:
         """Write some rows as shards, in their order."""
         ordered = sorted(row_of, key=lambda key: (self._index_of(key[0]), *key))
         rows = rows.take(pa.array([row_of[key] for key in ordered], pa.int64()))
         begins = range(0, rows.num_rows, MAX_SHARD_SAMPLES)
-        return {self._write_shard(rows.slice(begin, MAX_SHARD_SAMPLES)) for begin in begins}
+        for begin in begins:
+            self._write_shard(rows.slice(begin, MAX_SHARD_SAMPLES))
 
-    def _write_shard(self, rows: pa.Table) -> Path:
-        content = _encode_completions(rows)
+    def _write_shard(self, rows: pa.Table) -> None:
+        content = self._encode(rows)
         problems = [self._index_of(problem) for problem in set(rows["problem_id"].to_pylist())]
         samples = pc.min_max(rows["sample"]).as_py()
         covers = f"{min(problems):05d}-{max(problems) + 1:05d}.{samples['min']:05d}-{samples['max'] + 1:05d}"
         path = self.folder / f"{covers}.{atomic_io.bytes_hash(content)}.parquet"
         atomic_io.write(path, content)
-        return path
 
     def _write_manifest(self) -> None:
         if self._pending_manifest is not None:
-            content = {**self._pending_manifest, CHECKSUM_KEY: _manifest_checksum(self._pending_manifest)}
+            content = json_checksum.with_checksum(self._pending_manifest, CHECKSUM_KEY)
             atomic_io.write(self.folder / MANIFEST_FILENAME, json.dumps(content, indent=1, sort_keys=True) + "\n")
             self._pending_manifest = None
 
@@ -320,15 +401,6 @@ class Ledger:
             pass  # some network file systems have no locks
 
 
-def _encode_completions(rows: pa.Table) -> bytes:
-    """A file of completions. Without tails it lacks their column: the files of runs without stop strings are those of
-    versions that had none."""
-    schema = tables.COMPLETIONS_SCHEMA
-    if rows["tail"].null_count == rows.num_rows:
-        schema = schema.remove(schema.get_field_index("tail"))
-    return tables.encode_parquet(rows, schema)
-
-
 def _is_intact_or_restored(file: Path) -> bool:
     return atomic_io.matches_hash_in_name(file) or _restore_from_cache(
         file, lambda content: file.stem.endswith(atomic_io.bytes_hash(content))
@@ -340,23 +412,43 @@ def _restore_from_cache(file: Path, is_intact: Callable[[bytes], bool]) -> bool:
     content = dvc_samples.read_cached_file(file)
     if content is None or not is_intact(content):
         return False
+    fault = "damaged" if file.exists() else "missing"
     atomic_io.write(file, content)
-    click.echo(f"Note: {file} was damaged and is restored from DVC's cache.", err=True)
+    click.echo(f"Note: {file} was {fault} and is restored from DVC's cache.", err=True)
     return True
-
-
-def _manifest_checksum(content: Mapping[str, Any]) -> str:
-    return atomic_io.hash_strings(json.dumps(content, sort_keys=True))
 
 
 def _parse_manifest(content: bytes) -> dict[str, Any] | None:
     """The manifest without its checksum, or None if it is damaged. Old manifests have no checksum."""
     try:
-        manifest: dict[str, Any] = json.loads(content)
+        manifest, valid = json_checksum.check(content, CHECKSUM_KEY)
     except ValueError:
         return None
-    checksum = manifest.pop(CHECKSUM_KEY, None)
-    return manifest if checksum in (None, _manifest_checksum(manifest)) else None
+    return manifest if manifest.keys() == MANIFEST_KEYS and valid is not False else None
+
+
+def _origin_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What a file states of samples with this manifest."""
+    imported = bool(manifest["sources"])
+    return {"fingerprint": manifest["fingerprint"], "prompts": manifest["prompts"], "imported": imported}
+
+
+def _read_origin(file: Path) -> dict[str, Any] | None:
+    """What a file of samples states of itself; None if it states nothing (an earlier version wrote it), or cannot be
+    read."""
+    try:
+        found = (pq.read_schema(file).metadata or {}).get(ORIGIN_KEY.encode())
+        return None if found is None else dict(json.loads(found))
+    except (OSError, pa.ArrowException, ValueError):
+        return None
+
+
+def _collect_numbers(file: Path, numbers: dict[str, list[SampleNumbers]]) -> None:
+    """Add the numbers of the samples in a file to those of their problems."""
+    rows = pq.read_table(file, columns=["problem_id", "sample"])
+    grouped = rows.group_by("problem_id").aggregate([("sample", "list")]).to_pydict()
+    for problem, samples in zip(grouped["problem_id"], grouped["sample_list"], strict=True):
+        numbers.setdefault(problem, []).append(np.array(samples, np.int32))
 
 
 def _read_sample_keys(file: Path) -> Iterator[SampleKey]:
@@ -365,5 +457,6 @@ def _read_sample_keys(file: Path) -> Iterator[SampleKey]:
 
 
 def read_manifest(model: str, dataset: str) -> dict[str, Any]:
-    """The manifest of a model's samples on a data set."""
-    return dict(Ledger(tables.completions_folder(model, dataset)).manifest())
+    """The manifest of a model's samples on a data set, for what is said of them; empty if it is lost. Who counts or
+    draws samples calls `require_origin` or `check`."""
+    return Ledger(tables.completions_folder(model, dataset))._stored_manifest() or {}

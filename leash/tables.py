@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -227,6 +228,19 @@ class DamagedTableError(LeashError):
         )
 
 
+class RepeatedSampleError(LeashError):
+    """Files of one table hold the same sample of a problem twice, so it would count twice. `files` are those that hold
+    it: a single one holds it more than once."""
+
+    def __init__(self, files: Sequence[Path], problem_id: str, sample: int, made_by: str) -> None:
+        self.files, self.problem_id, self.sample, self.made_by = tuple(files), problem_id, sample, made_by
+        holders = f"{files[0]} holds" if len(files) == 1 else f"{files[0]} and {files[1]} both hold"
+        super().__init__(
+            f"{holders} sample {sample} of {problem_id}{' twice' if len(files) == 1 else ''}, and a sample counts "
+            f"once. Delete the file that does not belong there and run `{made_by}`."
+        )
+
+
 class WrongColumnError(LeashError):
     """A table without a column of its schema (`found` is None), or with another type in it."""
 
@@ -354,20 +368,60 @@ def missing_columns(file: pq.ParquetFile, schema: pa.Schema) -> list[str]:
 
 def open_table(path: Path, schema: pa.Schema, made_by: str) -> pq.ParquetFile:
     """Open a Parquet file and check its checksum, columns and types. The columns are not read yet."""
+    refuse_damaged([path], made_by)
+    return open_columns(path, schema, made_by)
+
+
+def open_columns(path: Path, schema: pa.Schema, made_by: str) -> pq.ParquetFile:
+    """Open a Parquet file and check its columns and types, but not its checksum."""
     try:
-        if parquet_checksum.has_valid_checksum(path) is False:
-            raise DamagedTableError(path, made_by, "is damaged: its checksum does not match its content")
         file = pq.ParquetFile(path)
     except FileNotFoundError:
         raise MissingTableError(path, made_by) from None
     except (pa.ArrowInvalid, OSError) as error:
-        raise DamagedTableError(path, made_by, f"can't be read as Parquet ({first_line(error)})") from None
+        raise DamagedTableError(path, made_by, _unreadable(error)) from None
     for field in schema:
         index = file.schema_arrow.get_field_index(field.name)
         found = file.schema_arrow.field(index).type if index >= 0 else None
         if found != field.type and not (found is None and field.name in ADDED_COLUMNS):
             raise WrongColumnError(path, made_by, field.name, field.type, found)
     return file
+
+
+def refuse_damaged(files: Sequence[Path], made_by: str) -> None:
+    """Raise DamagedTableError if a file does not have the content that was written: a checksum is inside it, or, for
+    completions, in its name. Files of other programs have none.
+
+    Every byte of every file is read and hashed, by all processors. Nothing is remembered from one call to the next,
+    since a disk damages files without a new time stamp.
+    """
+    if len(files) == 1:  # without the cost of starting threads
+        faults: Iterable[str | None] = map(_fault, files)
+    else:
+        with ThreadPoolExecutor(os.cpu_count()) as threads:
+            faults = threads.map(_fault, files)
+    for file, fault in zip(files, faults, strict=True):
+        if fault is not None:
+            raise DamagedTableError(file, made_by, fault)
+
+
+def _fault(file: Path) -> str | None:
+    """Why a file is damaged; None if it is not, or if it is not there."""
+    try:
+        content = file.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return _unreadable(error)
+    if (valid := parquet_checksum.is_valid(content)) is not None:
+        return None if valid else "is damaged: its checksum does not match its content"
+    if atomic_io.hash_in_name(file) not in (None, atomic_io.bytes_hash(content)):
+        return "is damaged: its content does not match the hash in its name"
+    return None
+
+
+def _unreadable(error: Exception) -> str:
+    return f"can't be read as Parquet ({first_line(error)})"
 
 
 def read_metadata(path: Path) -> dict[str, str]:
@@ -387,10 +441,3 @@ def shards(folder: Path) -> list[Path]:
     """The Parquet files of a table that grows file by file. Files that are still being written have a dot name."""
     names = os.listdir(folder) if folder.is_dir() else []
     return [folder / name for name in sorted(names) if name.endswith(".parquet") and not name.startswith(".")]
-
-
-def refuse_damaged(files: Iterable[Path], mended_by: str) -> None:
-    """Raise DamagedTableError if a file's content does not match the hash in its name."""
-    for file in files:
-        if atomic_io.matches_hash_in_name(file) is False:
-            raise DamagedTableError(file, mended_by, "is damaged: its content does not match the hash in its name")

@@ -190,13 +190,16 @@ def verify(model: str, dataset: str, file: Path) -> None:
     """Grade the completions of a model on a data set."""
     from leash.params.security import refuse_unlisted_graders
     from leash.problems import load_problems
-    from leash.sampling import metadata
+    from leash.sample_ledger import Ledger
+    from leash.sampling import metadata, sampler
+    from leash.tables import completions_folder
     from stages.verify.stage import run
 
     params = loading.load(file)
     params.known_model(model)
     params.known_dataset(dataset)
     refuse_unlisted_graders(params, dataset, (problem["grader"] for problem in load_problems(dataset).values()))
+    Ledger(completions_folder(model, dataset)).require_origin(sampler.resample_command(model, dataset))
     verified = run(params, model, dataset)
     metadata.copy_metadata_to_verdicts(model, dataset)
     _echo(f"{model} on {dataset}: {verified:,} completions verified.")
@@ -515,12 +518,22 @@ def query(sql: str, file: Path) -> None:
     from leash.database import open_database
 
     try:
-        with open_database(loading.load(file)) as connection:
+        with open_database(loading.load(file), only=_table_names(sql)) as connection:
             # Or a table that is not there would be looked up among the variables here: `reach` is a command.
             connection.execute("set python_enable_replacements = false")
             _echo(connection.sql(sql) or "Done.")
     except duckdb.Error as error:
         raise LeashError(f"DuckDB says: {first_line(error)}.") from None
+
+
+def _table_names(sql: str) -> list[str]:
+    """The tables that a query names: only these are opened and checked. Empty (all tables) if DuckDB can't tell."""
+    import duckdb
+
+    try:
+        return sorted(duckdb.connect().get_table_names(sql))
+    except duckdb.Error:  # several statements, or a mistake, which running the query explains better
+        return []
 
 
 def _run_dvc_transfer(direction: str, level: str, remote: str | None) -> None:

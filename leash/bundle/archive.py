@@ -32,7 +32,7 @@ from leash.errors import LeashError, MissingVerdictsError
 from leash.params.groups import Params
 from leash.report import entropy_tables
 from leash.report.audit import DECISIVE_HITS_SCHEMA
-from leash.report.metrics import REPORTS_DIR
+from leash.report.metrics import REPORTS_DIR, read_metrics
 from leash.report.provenance import collect_parameters, redact_paths_and_hosts
 from leash.sampling import metadata
 from leash.statistics.counts import FIRST_EIGHTH_COLUMNS, LABEL_COLUMNS
@@ -170,7 +170,7 @@ def shareable_yaml(path: Path) -> str:
 def _read_report_metrics(params: Params) -> dict[str, Any]:
     """The report's numbers, if they belong to these parameters and to the tables on disk."""
     try:
-        metrics: dict[str, Any] = json.loads(METRICS_FILE.read_text(encoding="utf-8"))
+        metrics = read_metrics(METRICS_FILE)
         made_with, pairs = metrics["provenance"]["params"], metrics["pairs"]
     except FileNotFoundError:
         raise BundleFileError(METRICS_FILE, "is missing: there is no report yet", "dvc repro") from None

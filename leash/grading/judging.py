@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from leash import json_checksum
 from leash.engines.openai_engine import OpenAIEngine
 from leash.engines.protocol import Completion, Decoding, Request
 from leash.errors import LeashError
@@ -85,7 +86,8 @@ class JudgeCase(NamedTuple):
 
 
 class WordCache:
-    """The words that are paid for, one JSON line each under `field`. A partial line that a crash left is skipped."""
+    """The words that are paid for, one JSON line each under `field`, with its checksum. A partial line that a crash
+    left is skipped, and so is a damaged one: its case is asked again. Lines of earlier versions have no checksum."""
 
     def __init__(self, path: Path, field: str, words: Collection[str]) -> None:
         self._path, self._field = path, field
@@ -95,15 +97,16 @@ class WordCache:
         with path.open(encoding="utf-8", errors="replace") as file:
             for line in file:
                 try:
-                    row = json.loads(line)
-                    if row[field] in words:
+                    row, valid = json_checksum.check(line)
+                    if valid is not False and row[field] in words:
                         self.words[row["key"]] = row[field]
                 except (ValueError, TypeError, KeyError):
                     continue
 
     def add(self, model: str, case: JudgeCase, word: str) -> None:
         self.words[case.key] = word
-        line = json.dumps({"key": case.key, self._field: word, "judge": model, **case.record}) + "\n"
+        row = {"key": case.key, self._field: word, "judge": model, **case.record}
+        line = json.dumps(json_checksum.with_checksum(row)) + "\n"
         self._path.parent.mkdir(parents=True, exist_ok=True)
         # A single write to a file opened for appending: lines of concurrent runs do not mix.
         handle = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)

@@ -30,7 +30,7 @@ from leash.problems import Problem
 from leash.progress import Progress, format_rate
 from leash.prompts import build_prompt, tokenize_prompts
 from leash.reach.tasks import Place, Task
-from leash.sample_ledger import Ledger, SamplesMismatchError
+from leash.sample_ledger import Ledger, LostManifestError, SamplesMismatchError
 from leash.sampling import sampler
 from leash.scheduler.run import run_units
 from leash.statistics.prefix_tree import Prefix
@@ -70,7 +70,7 @@ class RolloutStore:
 
     def __init__(self, params: Params, place: Place, problems: Mapping[str, Problem]) -> None:
         self.place, self._params = place, params
-        self.ledger = Ledger(tables.rollouts_folder(place.pair, place.target, place.dataset))
+        self.ledger = Ledger(tables.rollouts_folder(place.pair, place.target, place.dataset), "leash reach")
         self.decoding = sampler.decoding_from_params(params, place.target, place.dataset)
         self._prompts = {
             problem: build_prompt(params, place.target, place.dataset, row["question"])
@@ -80,17 +80,18 @@ class RolloutStore:
         self._prompt_tokens = {prompt: len(ids) for prompt, ids in tokens.items()}
 
     def open(self, engine: str) -> None:
-        """Lock the ledger. Rollouts of other weights or another decoding are dropped."""
+        """Lock the ledger. Rollouts of other weights or another decoding are dropped, and those of which nothing tells
+        how they were drawn."""
         fingerprint = sampler.fingerprint(self._params, self.place.target, self.place.dataset)
         fingerprint["seed"] = str(self._params.reach.seed)
         try:
             self.ledger.open(fingerprint, {}, again="leash reach", engine=engine)
-        except SamplesMismatchError as error:
-            click.echo(
-                f"Note: the rollouts of {self.place.target} on {self.place.dataset} were drawn with another "
-                f"{', '.join(error.fields)}, and are drawn again.",
-                err=True,
-            )
+        except (SamplesMismatchError, LostManifestError) as error:
+            how = "lost their manifest"
+            if isinstance(error, SamplesMismatchError):
+                how = f"were drawn with another {', '.join(error.fields)}"
+            what = f"the rollouts of {self.place.target} on {self.place.dataset}"
+            click.echo(f"Note: {what} {how}, and are drawn again.", err=True)
             self.ledger.clear()
             self.ledger.open(fingerprint, {}, again="leash reach", engine=engine)
 

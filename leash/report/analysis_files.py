@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from leash import tables
+from leash import json_checksum, tables
 from leash.errors import LeashError
 from leash.statistics.counts import ROLES
 
@@ -43,11 +42,15 @@ def read_analysis(pair: str) -> dict[str, Any]:
     """The analysis of each group of problems of a pair."""
     path = tables.analysis_path(pair)
     try:
-        groups = dict(json.loads(path.read_text(encoding="utf-8")))
+        groups, valid = json_checksum.check(path.read_bytes())
     except FileNotFoundError:
         raise tables.MissingTableError(path, MADE_BY) from None
-    except (TypeError, ValueError):
-        raise tables.DamagedTableError(path, MADE_BY, "is not JSON") from None
+    except ValueError:
+        raise tables.DamagedTableError(path, MADE_BY, "is damaged: it is not JSON") from None
+    if valid is False:
+        raise tables.DamagedTableError(path, MADE_BY, "is damaged: its checksum does not match its content")
+    if valid is None:
+        raise OldAnalysisError(path, json_checksum.CHECKSUM_KEY)
     for name, analysis in groups.items():
         for key in missing_keys(analysis):
             raise OldAnalysisError(path, f"{name}.{key}")

@@ -6,7 +6,6 @@ In: Results, or the written metrics.json for the headline. The tables are in tab
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from leash import json_checksum
 from leash.formatting import format_text_table, format_value
 from leash.params.groups import Params
 from leash.report.control_tables import control_metrics
@@ -157,6 +157,14 @@ def summarize_metrics(metrics: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def read_metrics(path: Path) -> dict[str, Any]:
+    """The content of metrics.json. ValueError if it is damaged; that of an earlier version has no checksum."""
+    metrics, valid = json_checksum.check(path.read_bytes())
+    if valid is False or metrics.keys() != {"pairs", "provenance"}:
+        raise ValueError("damaged")
+    return metrics
+
+
 def format_headline() -> str:
     """The last lines of `leash report` and `make repro`: the verdict on the first pair, the main numbers of all pairs,
     and where to read more."""
@@ -164,8 +172,8 @@ def format_headline() -> str:
     if not path.exists():
         return "There is no report yet; make it with `dvc repro`."
     try:
-        metrics = json.loads(path.read_text(encoding="utf-8"))["pairs"]
-    except (ValueError, KeyError, TypeError):
+        metrics = read_metrics(path)["pairs"]
+    except (ValueError, KeyError):
         raise DamagedTableError(path, "leash report", "is damaged or was written by another version") from None
     head = ["pair", "k", *"PESO", "SRR", "NDR", "net", "", "pass@1", "pass@k"]
     # At k = 1, pass@k would repeat pass@1: leave out the last column.

@@ -12,13 +12,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from leash import atomic_io, tables
+from leash import atomic_io, json_checksum, tables
 from leash.errors import LeashError
 from leash.params.groups import Params
-from leash.sample_ledger import Ledger
+from leash.sample_ledger import read_manifest
 from leash.weights import find_weights
 
 SAMPLING_FILENAME = "sampling.json"
+METADATA_KEYS = {"engines", "fingerprint", "files", "scored_by"}
 WEIGHTS_FILENAME = "weights.txt"
 
 
@@ -32,7 +33,7 @@ class DamagedMetadataError(LeashError):
 
 def copy_metadata_to_verdicts(model: str, dataset: str) -> None:
     if metadata := _metadata_from_manifest(model, dataset):
-        content = json.dumps(metadata, indent=1, sort_keys=True) + "\n"
+        content = json.dumps(json_checksum.with_checksum(metadata), indent=1, sort_keys=True) + "\n"
         _write_if_changed(tables.verdicts_folder(model, dataset) / SAMPLING_FILENAME, content)
 
 
@@ -42,9 +43,12 @@ def load_metadata(model: str, dataset: str) -> dict[str, Any] | None:
     if not path.exists():
         return _metadata_from_manifest(model, dataset)
     try:
-        metadata: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        metadata, valid = json_checksum.check(path.read_bytes())
     except ValueError:
         raise DamagedMetadataError(path, model, dataset) from None
+    # That of an earlier version has no checksum. Verdicts may come without completions to make it again from.
+    if valid is False or not metadata.keys() <= METADATA_KEYS:
+        raise DamagedMetadataError(path, model, dataset)
     return metadata
 
 
@@ -65,11 +69,10 @@ def _write_if_changed(path: Path, content: str) -> None:
 
 def _metadata_from_manifest(model: str, dataset: str) -> dict[str, Any] | None:
     """The manifest without the hashes of prompts, and with the name, hash and format of imported files only."""
-    folder = tables.completions_folder(model, dataset)
-    manifest = Ledger(folder).manifest()
+    manifest = read_manifest(model, dataset)
     if not manifest:
         return None
-    note = folder / WEIGHTS_FILENAME
+    note = tables.completions_folder(model, dataset) / WEIGHTS_FILENAME
     # Read even if it is damaged: all that matters is that it changes with the weights.
     scored_by = {"scored_by": note.read_text(encoding="utf-8", errors="replace").strip()} if note.exists() else {}
     files = [{name: entry[name] for name in ("file", "hash", "format")} for entry in manifest["sources"]]

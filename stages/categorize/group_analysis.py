@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leash import atomic_io, database, tables
+from leash import atomic_io, database, json_checksum, tables
 from leash.counting.analysis_settings import settings_of
 from leash.counting.hit_counts import Control
 from leash.counting.metrics import group_masks
@@ -68,7 +68,8 @@ def write_analyses(
         )
     for pair, groups in analyses.items():
         # A line per group: indented, it would take a second for the bands of a dozen data sets.
-        lines = (f"{json.dumps(name)}: {json.dumps(analysis, allow_nan=False)}" for name, analysis in groups.items())
+        sealed = json_checksum.with_checksum(groups)
+        lines = (f"{json.dumps(name)}: {json.dumps(analysis, allow_nan=False)}" for name, analysis in sealed.items())
         atomic_io.write(tables.analysis_path(pair), "{\n" + ",\n".join(lines) + "\n}\n")
     return analyses
 

@@ -18,7 +18,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leash import atomic_io, cross_pair, database, tables
+from leash import atomic_io, cross_pair, database, json_checksum, tables
 from leash.counting.analysis_settings import settings_of
 from leash.counting.metrics import completion_metrics_by_epsilon, compute_metrics, compute_pass_at_k
 from leash.params.groups import Params
@@ -36,6 +36,7 @@ from leash.report.tables import build_report_tables
 from leash.scoring.scorable import MIN_COVERAGE, scorable
 
 SQL_DIR = Path(__file__).parent
+VIEWS = ("verdicts", "mass", "entropy", "support", "support_by_control")
 # Other answers of a problem are counted together, and longer answers are cut.
 MAX_TOP_ANSWERS, MAX_ANSWER_CHARS = 6, 200
 
@@ -49,7 +50,7 @@ def run(params: Params) -> None:
     dvc_plots.write_plots(REPORTS_DIR / "plots", params, results)
     metrics = metrics_by_pair(params, results)
     for name, numbers in (
-        ("metrics.json", {"pairs": metrics, "provenance": results.provenance}),
+        ("metrics.json", json_checksum.with_checksum({"pairs": metrics, "provenance": results.provenance})),
         ("summary.json", summarize_metrics(metrics)),
     ):
         atomic_io.write(REPORTS_DIR / name, json.dumps(numbers, indent=2, ensure_ascii=False) + "\n")
@@ -63,7 +64,8 @@ def collect_results(params: Params) -> Results:
     for pair in params.run.pairs:
         # A view exists only if its files do: a missing one gets its command here, not an error of the query.
         tables.open_table(tables.support_path(pair, "control"), tables.CONTROL_SUPPORT_SCHEMA, "leash categorize")
-    connection = database.open_database(params)
+    # Without completions, which may be terabytes: only the texts that the report shows are read, from their files.
+    connection = database.open_database(params, only=VIEWS)
     statuses = audit.count_statuses(connection)
     hits = audit.find_decisive_hits(params, connection)
     examples = content.load_example_candidates(params, connection)

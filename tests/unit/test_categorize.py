@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from itertools import combinations
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from leash import cross_pair, database, tables
+from leash import cross_pair, database, json_checksum, tables
 from leash.counting import metrics
 from leash.errors import LeashError
 from leash.params.groups import Params
@@ -64,8 +63,7 @@ def written(params: Params, unit: str = "problem", pair: str = "rlvr") -> list[d
 
 
 def said(pair: str = "rlvr") -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(tables.analysis_path(pair).read_text())
-    return found
+    return json_checksum.check(tables.analysis_path(pair).read_bytes()).content
 
 
 def test_samples_beyond_k_never_leak_in(project: Params) -> None:
@@ -343,9 +341,9 @@ def test_the_same_seed_gives_the_same_analysis(project: Params) -> None:
 
 
 def test_one_wrong_file_among_many_is_named(project: Params) -> None:
-    rows = [verdict("p", i, "A") for i in range(8)]
     folder = tables.verdicts_folder("base", "make")
     for i in range(database.MAX_FILES_OPENED_SINGLY + 1):
+        rows = [verdict(f"p{i}", sample, "A") for sample in range(8)]
         tables.write(folder / f"{i:03d}.parquet", verdict_table(rows), tables.VERDICTS_SCHEMA)
     params = write_params(Path(), small(**MAKE))
     database.open_database(params)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from leash import tables
+from leash import json_checksum, tables
 from leash.params.groups import Params
 from leash.report.control_tables import control_metrics, controls_table, judged_table, working_table
 from leash.report.figures import drawing
@@ -41,7 +41,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Params]:
 
 
 def analyses() -> Any:
-    return {"tuned": json.loads(Path("data/analysis/tuned.json").read_text())}
+    return {"tuned": json_checksum.check(Path("data/analysis/tuned.json").read_bytes()).content}
 
 
 def csv_rows(name: str) -> list[dict[str, str]]:
@@ -143,7 +143,7 @@ def test_the_printed_summary_has_a_line_for_each_view_that_differs() -> None:
 @pytest.mark.usefixtures("run")
 def test_a_view_that_counts_the_same_is_not_printed() -> None:
     path = Path("reports/metrics.json")
-    content = json.loads(path.read_text())
+    content = json_checksum.check(path.read_bytes()).content
     views = content["pairs"]["tuned"]["controls"]["all"]
     views["sound"] |= {letter: views["strict"][letter] for letter in "PESO"}
     views["lenient"]["uncategorized"] = views["lenient"]["problems"]

@@ -14,6 +14,7 @@ from tests.conftest import ROOT
 DECIDES_NO_NUMBER = {
     *(
         "leash.atomic_io",
+        "leash.json_checksum",
         "leash.parquet_checksum",
         "leash.half_precision",
         "leash.dvc_samples",

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from leash import atomic_io, tables
 from leash import sample_ledger as ledger_module
 from leash.engines.protocol import Completion
-from leash.sample_ledger import DamagedManifestError, Ledger, LedgerLockedError, SamplesMismatchError
+from leash.sample_ledger import Ledger, LedgerLockedError, LostManifestError, SamplesMismatchError
 from leash.statistics import seeds
 from tests.faults import damage
 
@@ -191,15 +192,118 @@ def test_the_manifest_lists_the_engines_of_its_samples(tmp_path: Path) -> None:
     assert ledger.manifest()["engines"] == ["torch 2.13.0", "vllm 0.32.0"]
 
 
-@pytest.mark.parametrize("how", ["flip", "truncate", "empty"])
-def test_a_damaged_manifest_without_a_copy_is_refused(tmp_path: Path, how: str) -> None:
+def lose_manifest(folder: Path, how: str) -> None:
+    """Delete the manifest, damage it, or leave an empty object."""
+    manifest = folder / ledger_module.MANIFEST_FILENAME
+    if how == "delete":
+        manifest.unlink()
+    elif how == "{}":
+        manifest.write_text("{}")
+    else:
+        damage(manifest, how)
+
+
+def write_as_earlier_versions(folder: Path) -> None:
+    """Samples in files that do not state their origin, with their manifest."""
+    ledger = open_ledger(folder)
+    ledger.add(make_completions(all_keys(4)))
+    ledger.settle()
+    ledger.close()
+    for shard in tables.shards(folder):
+        content = tables.encode_parquet(pq.read_table(shard), pq.read_schema(shard).remove_metadata())
+        assert ledger_module._read_origin(shard)
+        shard.unlink()
+        atomic_io.write(folder / f"{shard.name.rsplit('.', 2)[0]}.{atomic_io.bytes_hash(content)}.parquet", content)
+
+
+WAYS_TO_LOSE = ["delete", "{}", "flip", "truncate", "empty"]
+
+
+@pytest.mark.parametrize("how", WAYS_TO_LOSE)
+@pytest.mark.parametrize("settled", [True, False])
+def test_samples_without_a_manifest_are_those_that_their_files_state(tmp_path: Path, how: str, settled: bool) -> None:
     ledger = open_ledger(tmp_path)
     ledger.add(make_completions([("p0", 0)]))
+    if settled:
+        ledger.settle()
     ledger.close()
-    damage(tmp_path / ledger_module.MANIFEST_FILENAME, how)
-    with pytest.raises(DamagedManifestError, match=r"delete it and run the command again.*`--resample`") as error:
-        open_ledger(tmp_path)
-    assert error.value.path == tmp_path / ledger_module.MANIFEST_FILENAME
+    lose_manifest(tmp_path, how)
+    colder = Ledger(tmp_path)
+    with pytest.raises(SamplesMismatchError) as error:
+        colder.open(FINGERPRINT | {"temperature": "0.3"}, {"p0": "p0"}, again="")
+    assert error.value.fields == ("temperature",)
+    colder.close()
+    with pytest.raises(SamplesMismatchError) as error:
+        colder.open(FINGERPRINT, {"p0": "another question"}, again="")
+    assert error.value.problem_id == "p0"
+    colder.close()
+    open_ledger(tmp_path).close()
+    manifest = Ledger(tmp_path).manifest()
+    assert (manifest["fingerprint"], manifest["prompts"]["p0"]) == (FINGERPRINT, "p0")
+    assert manifest["engines"] == ["unknown"]
+
+
+@pytest.mark.parametrize("how", WAYS_TO_LOSE)
+def test_samples_of_an_earlier_version_need_their_manifest(tmp_path: Path, how: str) -> None:
+    write_as_earlier_versions(tmp_path)
+    ledger = open_ledger(tmp_path)
+    assert keys_on_disk(ledger) == all_keys(4)
+    ledger.add(make_completions(all_keys(5) - all_keys(4)))  # beside files of this version, too
+    ledger.settle()
+    ledger.close()
+    assert keys_on_disk(Ledger(tmp_path)) == all_keys(5)
+    lose_manifest(tmp_path, how)
+    for trust in (open_ledger, lambda folder: Ledger(folder).manifest()):
+        with pytest.raises(LostManifestError, match=r"`dvc checkout .*`--resample`") as error:
+            trust(tmp_path)
+        assert error.value.path == tmp_path / ledger_module.MANIFEST_FILENAME
+
+
+def test_imported_samples_need_their_manifest(tmp_path: Path) -> None:
+    """It alone knows which file they are from: the file would be imported a second time."""
+    ledger = Ledger(tmp_path)
+    ledger.open({"engine": "import"}, {"p0": "a"}, again="", engine="import", sources=[{"file": "a.jsonl"}])
+    ledger.add(make_completions([("p0", 0)]))
+    ledger.settle()
+    ledger.close()
+    lose_manifest(tmp_path, "delete")
+    for trust in (Ledger(tmp_path).manifest, lambda: Ledger(tmp_path).check({"engine": "import"}, {}, again="")):
+        with pytest.raises(LostManifestError):
+            trust()
+
+
+def test_a_file_of_another_run_is_refused_though_the_manifest_is_right(tmp_path: Path) -> None:
+    for name, temperature, sample in (("warm", "1.0", 0), ("cold", "0.3", 1)):
+        ledger = Ledger(tmp_path / name)
+        ledger.open(FINGERPRINT | {"temperature": temperature}, {"p0": "a"}, again="")
+        ledger.add(make_completions([("p0", sample)]))
+        ledger.settle()
+        ledger.close()
+    (foreign,) = tables.shards(tmp_path / "warm")
+    foreign.rename(tmp_path / "cold" / foreign.name)
+    cold = Ledger(tmp_path / "cold")
+    with pytest.raises(SamplesMismatchError) as error:
+        cold.open(FINGERPRINT | {"temperature": "0.3"}, {"p0": "a"}, again="")
+    assert error.value.fields == ("temperature",)
+    with pytest.raises(SamplesMismatchError):
+        cold.require_origin(again="")
+
+
+def test_a_sample_in_two_shards_is_refused_by_name(tmp_path: Path) -> None:
+    ledger = open_ledger(tmp_path)
+    ledger.add(make_completions(all_keys(10)))
+    ledger.settle()
+    ledger.require_origin(again="")
+    shard = tables.shards(tmp_path)[1]
+    first = next(ledger_module._read_sample_keys(shard))
+    copy = shard.rename(tmp_path / f"copy.{shard.name}")
+    ledger.require_origin(again="")
+    shard.write_bytes(copy.read_bytes())
+    for look in (ledger.have, lambda: ledger.require_origin(again="")):
+        with pytest.raises(tables.RepeatedSampleError) as error:
+            look()
+        assert (error.value.problem_id, error.value.sample) == first
+        assert error.value.files == (shard, copy)
 
 
 def test_a_manifest_without_samples_is_replaced(tmp_path: Path) -> None:
@@ -232,15 +336,6 @@ def test_the_manifest_is_written_with_the_first_sample_and_before_it(
     ledger.add(make_completions([("p0", 0)]))
     ledger.flush()
     assert written == [ledger_module.MANIFEST_FILENAME, "a part"]
-
-
-def test_a_deleted_manifest_is_written_again_for_the_samples_on_disk(tmp_path: Path) -> None:
-    ledger = open_ledger(tmp_path)
-    ledger.add(make_completions([("p0", 0)]))
-    ledger.close()
-    (tmp_path / ledger_module.MANIFEST_FILENAME).unlink()
-    open_ledger(tmp_path).close()
-    assert Ledger(tmp_path).manifest()["fingerprint"] == FINGERPRINT
 
 
 @pytest.mark.parametrize("settled", [True, False])

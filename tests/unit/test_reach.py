@@ -218,6 +218,20 @@ def test_another_seed_drops_the_rollouts_with_a_note(again: Path, capsys: pytest
     assert {(row["problem_id"], row["sample"], row["text"]) for row in _stored()} != kept
 
 
+def test_rollouts_that_lost_their_manifest_are_those_that_their_files_state(
+    again: Path, examined: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifests = [file for file in files(examined) if file.endswith("manifest.json")]
+    for number, file in enumerate(manifests):
+        Path(file).unlink() if number else Path(file).write_text("{}")
+    assert reach.run(parameters()) == (0, [])
+    assert capsys.readouterr().err.count("is written again") == len(manifests) > 0
+    for file in manifests:
+        Path(file).unlink()
+    assert reach.run(parameters(reach={"seed": 1}))[0] > 0
+    assert "drawn with another seed" in capsys.readouterr().err
+
+
 def test_a_completion_that_no_longer_counts_changes_only_its_own_problem(again: Path) -> None:
     """A donor's verdict changes, as after a new grader: the rollouts of all other problems stay."""
     first, other = (next(row for row in rows() if row["target"] == target) for target in ("base", "rlvr"))

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from leash import tables
+from leash import json_checksum, tables
 from leash.params.groups import Params
 from leash.report import analysis_files
 from leash.report.figures import drawing
@@ -120,7 +120,7 @@ def csv_rows(name: str) -> list[dict[str, str]]:
 
 
 def analyses() -> Any:
-    return json.loads(Path("data/analysis/tuned.json").read_text())
+    return json_checksum.check(Path("data/analysis/tuned.json").read_bytes()).content
 
 
 @pytest.mark.usefixtures("run")
@@ -240,9 +240,9 @@ def test_a_stage_that_is_off_leaves_nothing_behind(run: Params, tmp_path: Path) 
 def test_an_analysis_of_an_earlier_version_is_refused() -> None:
     path = tables.analysis_path("tuned")
     before = path.read_text()
-    groups = json.loads(before)
+    groups = json_checksum.check(before).content
     del groups["all"]["reach"]
-    path.write_text(json.dumps(groups))
+    path.write_text(json.dumps(json_checksum.with_checksum(groups)))
     try:
         with pytest.raises(analysis_files.OldAnalysisError) as caught:
             analysis_files.read_analysis("tuned")

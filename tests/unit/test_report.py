@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from leash import database, tables
+from leash import database, json_checksum, tables
 from leash.params.groups import Params
 from leash.report import analysis_files, entropy_tables
 from leash.report import metrics as metrics_module
@@ -310,21 +310,21 @@ def test_what_an_earlier_version_wrote_is_refused_with_its_command(project: Para
     """The analysis has exactly the keys that the report asks for; without one of them it stops, as without a column."""
     report.run(project)
     path = tables.analysis_path("rlvr")
-    written = json.loads(path.read_text())
-    for group in written.values():
+    written = path.read_text()
+    for group in json_checksum.check(written).content.values():
         assert group.keys() == analysis_files.GROUP_KEYS
         assert analysis_files.missing_keys(group) == []
     for place in (("tested",), ("test", "p_adjusted"), ("guess_floor", "base", "tested")):
-        old = json.loads(path.read_text())
+        old = json_checksum.check(written).content
         within = old["all"]
         for name in place[:-1]:
             within = within[name]
         del within[place[-1]]
-        path.write_text(json.dumps(old))
+        path.write_text(json.dumps(json_checksum.with_checksum(old)))
         with pytest.raises(analysis_files.OldAnalysisError, match="leash categorize") as error:
             report.run(project)
         assert error.value.key == ".".join(("all", *place))
-        path.write_text(json.dumps(written))
+        path.write_text(written)
     answers = tables.read(entropy_tables.ANSWERS_PATH, entropy_tables.ANSWERS_SCHEMA, "").drop_columns(["unseen_all"])
     tables.write(entropy_tables.ANSWERS_PATH, answers, answers.schema)
     with pytest.raises(tables.WrongColumnError) as column:

@@ -7,15 +7,20 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
 from leash import atomic_io, database, parquet_checksum, tables
 from leash.params.groups import Params
+from stages.cli import main
 from tests.conftest import ROOT
 from tests.faults import damage
 
 ROW = {"problem_id": "p", "sample": 0, "text": "t", "tokens": 1, "finish": "stop", "logprob": None}
 ROW |= {"token_ids": [3, 1], "tail": "Q:"}
 SCHEMA = tables.COMPLETIONS_SCHEMA
+VERDICT = {"problem_id": "p", "sample": 0, "answer": "7", "answer_class": "7", "correct": True, "score": 1.0}
+VERDICT |= {"status": "ok", "correct_strict": True, "correct_lenient": True}
+VERDICT |= dict.fromkeys(("candidate", "candidate_class", "sound", "process", "flaw"))
 
 
 def write_row(path: Path) -> None:
@@ -130,3 +135,75 @@ def test_a_failed_write_keeps_the_old_file(tmp_path: Path) -> None:
         fail()
     assert path.read_text() == "before"
     assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+
+
+def write_many_verdicts(files: int, samples: int = 8) -> Path:
+    """Verdicts of one problem in several files; the folder."""
+    folder = tables.verdicts_folder("base", "chain")
+    rows = [{**VERDICT, "sample": sample} for sample in range(files * samples)]
+    for i in range(files):
+        part = tables.table_from_rows(rows[i * samples : (i + 1) * samples], tables.VERDICTS_SCHEMA)
+        tables.write(folder / f"{i:03d}.parquet", part, tables.VERDICTS_SCHEMA)
+    return folder
+
+
+@pytest.mark.parametrize("number", [0, 1, 37, 71])
+def test_one_damaged_file_among_many_is_refused(project: Params, number: int) -> None:
+    """Whatever is damaged: here a verdict, in a file that Parquet's readers find in order."""
+    file = write_many_verdicts(72, samples=1) / f"{number:03d}.parquet"
+    assert database.open_database(project, only=["verdicts"]).table("verdicts").fetchall()
+    changed = pq.read_table(file).set_column(4, "correct", pa.array([False]))
+    atomic_io.write(file, tables.encode_parquet(changed, tables.VERDICTS_SCHEMA, pq.read_schema(file).metadata))
+    with pytest.raises(tables.DamagedTableError) as error:
+        database.open_database(project, only=["verdicts"])
+    assert error.value.path == file
+
+
+def test_completions_that_do_not_match_the_hash_in_their_name_are_refused(project: Params) -> None:
+    """Completions have no checksum inside."""
+    content = tables.encode_parquet(tables.table_from_rows([ROW], SCHEMA), SCHEMA)
+    file = tables.completions_folder("base", "chain") / f"0.{atomic_io.bytes_hash(content)}.parquet"
+    atomic_io.write(file, content)
+    assert database.open_database(project, only=["completions"]).table("completions").fetchall()
+    atomic_io.write(file, tables.encode_parquet(tables.table_from_rows([ROW | {"text": "u"}], SCHEMA), SCHEMA))
+    with pytest.raises(tables.DamagedTableError) as error:
+        database.open_database(project, only=["completions"])
+    assert error.value.path == file
+
+
+def test_a_query_checks_only_the_tables_that_it_reads(project: Params) -> None:
+    file = write_many_verdicts(2) / "001.parquet"
+    tables.write(tables.support_path("rlvr"), tables.SUPPORT_SCHEMA.empty_table(), tables.SUPPORT_SCHEMA)
+    damage(file, "flip")
+    run = CliRunner().invoke(main, ["query", "select count(*) from support"])
+    assert run.exit_code == 0
+    run = CliRunner().invoke(main, ["query", "with all_of_them as (from verdicts) select count(*) from all_of_them"])
+    assert (run.exit_code, str(file) in run.output) == (2, True)
+
+
+@pytest.mark.parametrize("where", ["verdicts", "completions"])
+@pytest.mark.parametrize("files", [2, 72])
+def test_a_sample_in_two_files_is_refused_by_name(project: Params, where: str, files: int) -> None:
+    folders = {"verdicts": tables.verdicts_folder, "completions": tables.completions_folder}
+    folder = folders[where]("base", "chain")
+    schema, row = {"verdicts": (tables.VERDICTS_SCHEMA, VERDICT), "completions": (SCHEMA, ROW)}[where]
+    for i in range(files):
+        rows = [{**row, "problem_id": f"p{i // 8}", "sample": i % 8}, {**row, "problem_id": "q", "sample": 99}]
+        tables.write(folder / f"{i:03d}.parquet", tables.table_from_rows(rows, schema), schema)
+    # Samples beyond k (99) are in no count.
+    assert database.open_database(project, only=[where]).table(where).fetchall()
+    twice = tables.table_from_rows([{**row, "problem_id": "p0", "sample": 1}], schema)
+    tables.write(folder / "copy.parquet", twice, schema)
+    with pytest.raises(tables.RepeatedSampleError, match=r"sample 1 of p0") as error:
+        database.open_database(project, only=[where])
+    assert (error.value.problem_id, error.value.sample) == ("p0", 1)
+    assert error.value.files == (folder / "001.parquet", folder / "copy.parquet")
+
+
+def test_a_sample_that_is_twice_in_one_file_is_refused(project: Params) -> None:
+    file = tables.verdicts_folder("base", "chain") / "a.parquet"
+    rows = [{**VERDICT, "sample": sample} for sample in (0, 1, 3, 3)]
+    tables.write(file, tables.table_from_rows(rows, tables.VERDICTS_SCHEMA), tables.VERDICTS_SCHEMA)
+    with pytest.raises(tables.RepeatedSampleError) as error:
+        database.open_database(project, only=["verdicts"])
+    assert (error.value.sample, error.value.files) == (3, (file,))

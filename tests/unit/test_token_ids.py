@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +16,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from leash import database, tables, token_ids, weights
+from leash import atomic_io, database, tables, token_ids, weights
 from leash.engines.protocol import Completion, Decoding, Request
 from leash.engines.torch_engine import TorchEngine
 from leash.params.groups import Params
@@ -339,9 +340,9 @@ def test_a_run_that_an_earlier_version_began_continues(tmp_path: Path) -> None:
 
 
 def write_manifest(engine: str, model: str = "base") -> None:
-    ledger = Ledger(tables.completions_folder(model, "chain"))
-    ledger.open({"model": model}, {"p": "x"}, again="leash sample", engine=engine)
-    ledger.close()
+    """That of an earlier version, which has no checksum."""
+    content = {"fingerprint": {"model": model}, "prompts": {"p": "x"}, "engines": [engine], "sources": []}
+    atomic_io.write(tables.completions_folder(model, "chain") / "manifest.json", json.dumps(content))
 
 
 def test_samples_scored_in_other_tokens_are_counted(project: Params) -> None:
