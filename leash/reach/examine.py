@@ -156,9 +156,9 @@ def grade_round(
                 search_of[each.task].record(number, each.prefix, tokens, hit)
                 if answer is not None and hit:
                     if number == len(ROUNDS):
-                        search_of[each.task].keep_for_audit(row["sample"], answer, row["text"])
+                        search_of[each.task].keep_for_audit(each.prefix, row["sample"], answer, row["text"])
                     tail, ended = row.get("tail"), row["finish"] == "stop"  # files without any tail lack the column
-                    found_hit = Completion(tokens, row["text"] + (tail or ""), ended, tokens, tail is not None)
+                    found_hit = Completion(tokens, row["text"] + (tail or ""), ended, tokens, tail is not None, answer)
                     hits[each.task][row["sample"]] = found_hit
         if read != (wanted := sum(len(each.numbers) for each in planned)):
             raise IncompleteRoundError(store.place, read, wanted)
@@ -188,4 +188,4 @@ def add_hits(
         for completion in new[search.task]:
             found = scores[place.target, place.dataset, problem, completion.tokens]
             ends = load_end_tokens(find_weights(params, place.target))
-            search.tree.add(completion.tokens, decoding_nlls(completion, found, limit, ends))
+            search.add(completion, decoding_nlls(completion, found, limit, ends))
