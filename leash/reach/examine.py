@@ -24,6 +24,7 @@ from leash.problems import load_problems
 from leash.reach.hits import HitChecker
 from leash.reach.known import Completion, build_completions, count_distinct
 from leash.reach.known_scores import score_completions
+from leash.reach.probe import probe_servers
 from leash.reach.rollouts import PlannedRollouts, RolloutStore, draw_rollouts
 from leash.reach.rows import build_row
 from leash.reach.search import ROUNDS, KnownCompletion, Search, decoding_nlls
@@ -57,6 +58,7 @@ def examine(
     correct completions of both models to each problem (stages/reach/correct.sql)."""
     targets = dict.fromkeys(task.place.target for task in tasks)
     tokenizers = {model: load_tokenizer(find_weights(params, model)) for model in targets}
+    probe_servers(params, tasks)
     searches = start_searches(params, tasks, written, tokenizers)
     drawn = 0
     for model in targets:

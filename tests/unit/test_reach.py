@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 
 from leash import database, tables
+from leash.engines.protocol import PrefixNotSupportedError
+from leash.engines.torch_engine import TorchEngine
 from leash.grading.graders import registry
 from leash.params.groups import Params, Reach
 from leash.reach import examine, tasks
@@ -23,12 +25,13 @@ from leash.reach.rows import build_row, find_cut_token
 from leash.reach.search import KnownCompletion, Search
 from leash.sample_ledger import Ledger
 from leash.statistics.prefix_tree import Prefix
-from leash.weights import find_weights, load_end_tokens, load_tokenizer
+from leash.weights import find_weights, load_end_tokens, load_model, load_tokenizer
 from stages.fetch import stage as fetch
 from stages.reach import stage as reach
 from stages.sample import stage as sample
 from stages.verify import stage as verify
 from tests.conftest import ROOT, small, write_params
+from tests.served import Fault, Served
 
 SETTINGS = {"rollouts": 64}
 
@@ -291,6 +294,27 @@ def test_pairs_that_cannot_be_examined_are_left_out_with_a_sentence(run: Path, m
         patched.setattr(registry, "is_paid", lambda grader: True)
         left_out(parameters(), "costs money", "sample.paid_graders")
         assert tasks.find_places(parameters(sample={"paid_graders": True}))[1] == []
+
+
+def test_a_server_that_continues_no_tokens_refuses_before_anything_is_scored(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with Served(TorchEngine(*load_model(find_weights(parameters(), "rlvr")))) as served:
+        params = parameters(sample={"engine": "openai", "openai": {"url": served.url, "retries": 0}})
+        served.faults.append(Fault(404))
+        with pytest.raises(PrefixNotSupportedError):
+            reach.run(params)
+        assert len(served.seen) == 1
+        assert not list(Path("data").rglob("rollouts/scores/**/*.parquet"))
+        assert not list(Path("data").rglob("rollouts/drawn/**/*.parquet"))
+        drawn, _ = reach.run(params)
+        # Each target is asked for one token, and a second run needs no server.
+        targets = {row["target"] for row in rows()}
+        assert len(served.seen) == 1 + drawn + len(targets)
+        assert [body["max_tokens"] for body in served.bodies[1 : 1 + len(targets)]] == [1] * len(targets)
+        assert reach.run(params) == (0, [])
+        assert len(served.seen) == 1 + drawn + len(targets)
 
 
 def test_an_imported_model_is_a_donor_but_no_target(run: Path) -> None:
