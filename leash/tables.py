@@ -155,8 +155,10 @@ REACH_SCHEMA = _schema(
 TRACES_SCHEMA = _schema(
     _required(STRING, "dataset", "problem_id", "target"),
     _optional(pa.list_(STRING), "trace_tokens"),  # null: all known completions are impossible
-    # The first correct rollouts that the certificate counts: a person may check them.
-    _required(pa.list_(INT32), "hit_rollouts"),
+    # Correct rollouts and complete solutions that the certificate counts, so that a person can check them.
+    _required(pa.list_(INT32), "hit_rollouts"),  # null: a complete solution, which counts with its own probability
+    # How much of the cut's mass, as estimated, is behind the prefix of the rollout, or is the complete solution's own.
+    _required(pa.list_(FLOAT64), "hit_shares"),
     _required(pa.list_(STRING), "hit_answers", "hit_texts"),
 )
 # Scores of correct completions and rollouts (data/rollouts/scores), which only the stage reads.

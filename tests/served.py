@@ -78,13 +78,13 @@ class Served:
         tokenizer, begin = self.engine.tokenizer, body.get("prompt")
         if isinstance(begin, list):  # token ids: the text is what comes after theirs
             drawn = self._draw(begin, body)
+            sent = len(begin)
             texts = (str(tokenizer.decode(ids, skip_special_tokens=True)) for ids in (begin, begin + drawn.ids))
             begin_text, whole_text = texts
             text = whole_text[len(begin_text) :]
         else:
-            drawn = self._draw(
-                prompts.tokenize_prompt(prompts.Prompt(**_prompt_fields(body, chat=chat)), tokenizer), body
-            )
+            ids = prompts.tokenize_prompt(prompts.Prompt(**_prompt_fields(body, chat=chat)), tokenizer)
+            drawn, sent = self._draw(ids, body), len(ids)
             text = decoded(self.engine, drawn)
         choice = {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
         finish = drawn.finish if self.finish == OWN_FINISH else self.finish
@@ -98,7 +98,11 @@ class Served:
                 | choice
                 | ({"token_ids": drawn.ids} if self.returns_ids and body.get("return_token_ids") else {})
             ],
-            "usage": {"prompt_tokens": 0, "completion_tokens": len(drawn.ids), "total_tokens": len(drawn.ids)},
+            "usage": {
+                "prompt_tokens": sent,
+                "completion_tokens": len(drawn.ids),
+                "total_tokens": sent + len(drawn.ids),
+            },
         }
 
     def _draw(self, prompt: list[int], body: Json) -> SampledTokens:

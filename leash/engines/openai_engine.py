@@ -61,11 +61,14 @@ Reply = TypeVar("Reply")
 
 # The package insists on a key. Servers that need none accept this one.
 PLACEHOLDER_KEY = "none"
+# What servers answer that take no prompt of token ids: no such endpoint, or not with such a body.
+PREFIX_REFUSALS = (400, 404, 422)
 # `sample.openai.timeout` is for completions. A server that is up accepts a connection within this time.
 CONNECT_TIMEOUT_S = 30
 MAX_MESSAGE_CHARS = 200
 # Before a completion that the server broke off is drawn again: as long as the package waits after an HTTP error.
 REDRAW_PAUSE_S, MAX_REDRAW_PAUSE_S = 0.5, 8.0
+NO_SERVER_HINT = "Use vLLM, or set `reach.rollouts: 0`"
 RERUN_HINT = "Finished work is kept: run the command again to continue"
 
 
@@ -208,21 +211,25 @@ class OpenAIEngine:
         drawn again with its own seed, as often as `retries` allows. One that breaks off every time is kept as it is:
         its finish says so, and verify does not score it."""
         endpoint: Any = self._client.chat.completions if is_chat else self._client.completions
+        continues = isinstance(body.get("prompt"), list)  # token ids: a prompt with a prefix
         for attempt in range(self.settings.retries + 1):
             if attempt:
                 time.sleep(min(REDRAW_PAUSE_S * 2 ** (attempt - 1), MAX_REDRAW_PAUSE_S))
-            response = self._send(lambda: endpoint.create(**body))
+            response = self._send(lambda: endpoint.create(**body), continues=continues)
             if not getattr(response, "choices", None):
                 raise ServerResponseError(
                     self.server,
                     f"{self.server} does not answer as an OpenAI-compatible server. Correct `sample.openai.url` (most "
                     f"end in /v1).",
                 )
+            usage = getattr(response, "usage", None)
+            if continues:
+                self._check_prompt(len(body["prompt"]), getattr(usage, "prompt_tokens", None))
             choice = response.choices[0]
             text, finish = _parse_choice(choice, is_chat)
             if not may_succeed_again(finish):
                 break
-        tokens = getattr(getattr(response, "usage", None), "completion_tokens", None)
+        tokens = getattr(usage, "completion_tokens", None)
         if not isinstance(text, str):
             raise ServerResponseError(
                 self.server,
@@ -264,6 +271,15 @@ class OpenAIEngine:
         with self._tokenizer_lock:
             return [*tokenize_prompt(request.prompt, self._tokenizer), *request.prefix]
 
+    def _check_prompt(self, sent: int, read: int | None) -> None:
+        """A server that cuts the beginning of a prompt off, or puts a token before it, continues something else."""
+        if read not in (None, sent):
+            raise ServerResponseError(
+                self.server,
+                f"The server at {self.server} continued {read:,} tokens where {sent:,} were sent, so its rollouts "
+                f"prove nothing. {NO_SERVER_HINT}.",
+            )
+
     def _add_prefix(self, prefix: tuple[int, ...], choice: Any) -> tuple[str, list[int]]:
         """The text and the tokens of a completion whose prefix the server has continued."""
         tokenizer: Any = self._tokenizer
@@ -278,13 +294,14 @@ class OpenAIEngine:
                 ids = [*prefix, *tokenize_texts([choice.text or ""], [ended], tokenizer)[0]]
             return text, ids
 
-    def _send(self, call: Callable[[], Reply]) -> Reply:
+    def _send(self, call: Callable[[], Reply], *, continues: bool = False) -> Reply:
         import openai
 
+        failure: LeashError
         try:
             return call()
         except openai.APIStatusError as error:
-            failure = self._describe_status(error)
+            failure = self._describe_status(error, continues)
         except openai.APIConnectionError as error:
             failure = self._describe_connection(error, timed_out=isinstance(error, openai.APITimeoutError))
         except (openai.OpenAIError, ValueError) as error:  # ValueError: a response that is not JSON
@@ -294,7 +311,7 @@ class OpenAIEngine:
         # the request with the key in its headers.
         raise failure
 
-    def _describe_status(self, error: openai.APIStatusError) -> ServerError:
+    def _describe_status(self, error: openai.APIStatusError, continues: bool) -> LeashError:
         """The server answers, but not with a completion."""
         status, variable, server = error.status_code, self.settings.key, f"The server at {self.server}"
         body: Any = error.body
@@ -302,6 +319,9 @@ class OpenAIEngine:
             body = body.get("message") or body.get("detail")  # `detail` is FastAPI's
         is_message = isinstance(body, str) and not body.lstrip().startswith("<")  # a web page says nothing
         reason = self._shorten(f"{status} {body if is_message else ''}")
+        if continues and status in PREFIX_REFUSALS:
+            refusal = f"the server at {self.server} refuses a prompt of token ids ({reason})"
+            return PrefixNotSupportedError("openai", refusal, NO_SERVER_HINT)
         kind: type[ServerError] = ServerRequestError
         problem = f"{server} refuses the request ({reason}). Change what it names, or use another server."
         if status == 401 and self._key is None:

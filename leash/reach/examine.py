@@ -24,6 +24,7 @@ from leash.problems import load_problems
 from leash.reach.hits import HitChecker
 from leash.reach.known import Completion, build_completions, count_distinct
 from leash.reach.known_scores import score_completions
+from leash.reach.probe import probe_servers
 from leash.reach.rollouts import PlannedRollouts, RolloutStore, draw_rollouts
 from leash.reach.rows import build_row
 from leash.reach.search import ROUNDS, KnownCompletion, Search, decoding_nlls
@@ -57,6 +58,7 @@ def examine(
     correct completions of both models to each problem (stages/reach/correct.sql)."""
     targets = dict.fromkeys(task.place.target for task in tasks)
     tokenizers = {model: load_tokenizer(find_weights(params, model)) for model in targets}
+    probe_servers(params, tasks)
     searches = start_searches(params, tasks, written, tokenizers)
     drawn = 0
     for model in targets:
@@ -156,9 +158,9 @@ def grade_round(
                 search_of[each.task].record(number, each.prefix, tokens, hit)
                 if answer is not None and hit:
                     if number == len(ROUNDS):
-                        search_of[each.task].keep_for_audit(row["sample"], answer, row["text"])
+                        search_of[each.task].keep_for_audit(each.prefix, row["sample"], answer, row["text"])
                     tail, ended = row.get("tail"), row["finish"] == "stop"  # files without any tail lack the column
-                    found_hit = Completion(tokens, row["text"] + (tail or ""), ended, tokens, tail is not None)
+                    found_hit = Completion(tokens, row["text"] + (tail or ""), ended, tokens, tail is not None, answer)
                     hits[each.task][row["sample"]] = found_hit
         if read != (wanted := sum(len(each.numbers) for each in planned)):
             raise IncompleteRoundError(store.place, read, wanted)
@@ -188,4 +190,4 @@ def add_hits(
         for completion in new[search.task]:
             found = scores[place.target, place.dataset, problem, completion.tokens]
             ends = load_end_tokens(find_weights(params, place.target))
-            search.tree.add(completion.tokens, decoding_nlls(completion, found, limit, ends))
+            search.add(completion, decoding_nlls(completion, found, limit, ends))

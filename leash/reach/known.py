@@ -23,13 +23,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Completion:
-    """`token_ids` is None if the text splits into exactly these tokens. `cut`: a stop string ended it."""
+    """`token_ids` is None if the text splits into exactly these tokens. `cut`: a stop string ended it. `answer` is what
+    the grader accepted."""
 
     tokens: Prefix
     text: str
     ended: bool
     token_ids: Prefix | None = None
     cut: bool = False
+    answer: str = field(default="", compare=False)
     times: Counter[str] = field(default_factory=Counter, compare=False)  # how often each model wrote it
 
     def decoding_nlls(self, nlls: FloatArray, max_tokens: int, ends: frozenset[int]) -> FloatArray:
@@ -50,14 +52,13 @@ class Completion:
 
 
 def build_completions(rows: Sequence[Mapping[str, Any]], tokenizer: PreTrainedTokenizerBase) -> list[Completion]:
-    """The completion of each row with text, ended, cut and token_ids."""
+    """The completion of each row with text, ended, cut, token_ids and answer."""
     splits = tokenize_texts([row["text"] for row in rows], [row["ended"] for row in rows], tokenizer)
     found = []
     for row, split in zip(rows, splits, strict=True):
         tokens = tuple(split if row["token_ids"] is None else row["token_ids"])
-        found.append(
-            Completion(tokens, row["text"], row["ended"], None if tokens == tuple(split) else tokens, row["cut"])
-        )
+        token_ids = None if tokens == tuple(split) else tokens
+        found.append(Completion(tokens, row["text"], row["ended"], token_ids, row["cut"], row["answer"]))
     return found
 
 

@@ -40,11 +40,12 @@ def build_row(search: Search, tokenizer: PreTrainedTokenizerBase) -> dict[str, A
         row["cut_token"] = find_cut_token(row["trace_nlls"], search.tree.profile(), row["estimate"] or 0.0)
     elif not task.c_target and search.never_drawn:
         row["status"] = "unreachable"  # otherwise it has hits of its own, or the known ones are too long or never ended
-    audited = sorted(search.audited.items())
+    audited = search.audited()
     row |= {
-        "hit_rollouts": [number for number, _ in audited],
-        "hit_answers": [answer for _, (answer, _) in audited],
-        "hit_texts": [text for _, (_, text) in audited],
+        "hit_rollouts": [hit.rollout for hit in audited],
+        "hit_shares": [round_digits(hit.share) for hit in audited],
+        "hit_answers": [hit.answer for hit in audited],
+        "hit_texts": [hit.text for hit in audited],
     }
     return {name: round_digits(value) if isinstance(value, float) else value for name, value in row.items()}
 

@@ -10,6 +10,7 @@ answer that the donor never took. The caller draws the rollouts of a round for a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -27,7 +28,7 @@ from leash.statistics.prefix_tree import Cut, Prefix, PrefixTree, plan_round
 ROUNDS = ("first", "second", "final")  # numbered from 1
 # Where a good prefix makes most rollouts correct, these many show enough of the ways; scoring more would cost time.
 MAX_NEW_COMPLETIONS = 256
-# Correct final rollouts whose texts are kept, so that a person can check what a certificate counts.
+# So many final rollouts, and complete sequences, are shown with their texts: a person checks what a certificate counts.
 MAX_AUDITED = 3
 
 
@@ -51,6 +52,17 @@ class KnownCompletion:
         return -float(self.donor_nlls.sum())
 
 
+@dataclass(frozen=True)
+class AuditedHit:
+    """A correct final rollout, or a complete sequence of the cut (`rollout` is None). `share` is how much of the mass
+    that the certificate counts, as estimated, is behind the rollout's prefix, or is the complete sequence's own."""
+
+    rollout: int | None
+    share: float
+    answer: str
+    text: str
+
+
 def decoding_nlls(completion: Completion, scores: TokenScores, max_tokens: int, ends: frozenset[int]) -> FloatArray:
     """The nll of each token. After an empty prompt the first token has none: such completions prove nothing."""
     if len(scores.nlls) != len(completion.tokens):
@@ -72,7 +84,10 @@ class Search:
     rollouts: int = 0
     hits: int = 0
     tokens: int = 0
-    audited: dict[int, tuple[str, str]] = field(default_factory=dict)  # answers and texts of correct final rollouts
+    hits_behind: Counter[Prefix] = field(default_factory=Counter)  # correct final rollouts by prefix
+    _found: list[Completion] = field(default_factory=list)  # correct rollouts of the pilot that are known completions
+    _masses: dict[Prefix, float] = field(default_factory=dict)  # of the cut's prefixes
+    _kept: list[tuple[Prefix, int, str, str]] = field(default_factory=list)  # final rollouts with answers and texts
 
     def __post_init__(self) -> None:
         depths = None if self.settings.depths == "auto" else self.settings.depths
@@ -97,6 +112,8 @@ class Search:
             random = seeds.stream(self.settings.seed, *stream)
             planned = plan_round(self.tree, number, budget, self.settings.confidence, random)
             prefixes, self.cut = planned.prefixes, planned.cut
+            if self.cut:
+                self._masses = dict(zip(self.cut.prefixes, self.cut.masses.tolist(), strict=True))
         begin = (number - 1) * (budget // 4)
         self.planned[number] = plan_rollouts(self.task, prefixes, begin)
         return self.planned[number]
@@ -109,14 +126,43 @@ class Search:
         if number == len(ROUNDS):
             self.rollouts += 1
             self.hits += hit
+            self.hits_behind[prefix] += hit
         else:
             self.pilot += 1
 
-    def keep_for_audit(self, rollout: int, answer: str, text: str) -> None:
-        """Keep a correct final rollout if it is one of the first, whatever order they come in."""
-        self.audited[rollout] = answer, text
-        if len(self.audited) > MAX_AUDITED:
-            del self.audited[max(self.audited)]
+    def add(self, completion: Completion, nlls: FloatArray) -> None:
+        """A correct rollout of the pilot that becomes a known completion."""
+        self._found.append(completion)
+        self.tree.add(completion.tokens, nlls)
+
+    def keep_for_audit(self, prefix: Prefix, rollout: int, answer: str, text: str) -> None:
+        """Keep a correct final rollout if it is one of those to show, whatever order they come in: the first of each
+        prefix, by falling mass of the prefixes, then the second of each, and so on."""
+        behind: Counter[Prefix] = Counter()
+        order = []
+        for each in sorted([*self._kept, (prefix, rollout, answer, text)]):
+            order.append((behind[each[0]], -self._masses[each[0]], each))
+            behind[each[0]] += 1
+        self._kept = [each for _, _, each in sorted(order)[:MAX_AUDITED]]
+
+    def audited(self) -> list[AuditedHit]:
+        """What the certificate rests on, the largest shares first: correct final rollouts from several prefixes, and
+        the likeliest complete sequences of the cut."""
+        cut = self.cut
+        if cut is None:
+            return []
+        each_hit = cut.open_mass / max(self.rollouts, 1)
+        total = cut.whole_mass + each_hit * self.hits
+        shown = [
+            AuditedHit(number, each_hit * self.hits_behind[prefix] / total, answer, text)
+            for prefix, number, answer, text in self._kept
+        ]
+        completions = {each.tokens: each for each in (*(known.completion for known in self.known), *self._found)}
+        likeliest = np.argsort(-cut.whole_masses, kind="stable")[:MAX_AUDITED].tolist()
+        for i in likeliest:
+            completion = completions[cut.whole[i]]
+            shown.append(AuditedHit(None, float(cut.whole_masses[i]) / total, completion.answer, completion.text))
+        return sorted(shown, key=lambda hit: -hit.share)
 
     def choose_new(self, hits: Mapping[int, Completion]) -> list[Completion]:
         """Which correct rollouts of the pilot, by their numbers, become known completions."""

@@ -70,6 +70,7 @@ REACH_HITS_SCHEMA = pa.schema(
         **KEY_COLUMNS,
         **dict.fromkeys(("problem_id", "category", "target"), tables.STRING),
         **dict.fromkeys(("hits", "rollout"), INT64),
+        "share": tables.FLOAT64,
         **dict.fromkeys(("second_check", "answer", "gold", "text"), tables.STRING),
     }
 )
@@ -110,21 +111,21 @@ def reach_table(params: Params, reach: pa.Table, support: pa.Table) -> pa.Table:
 
 
 def hits_table(params: Params, reach: pa.Table, support: pa.Table, problems: Problems) -> pa.Table:
-    """The first correct rollouts behind each certificate on an E or S problem, with a second check of their answers: a
-    false hit of the grader would be certified, too. Certificates that rest on few rollouts come first."""
+    """What each certificate on an E or S problem counts: correct rollouts and complete solutions, with a second check
+    of their answers. A false hit of the grader is certified, too. Certificates on few rollouts come first."""
     rows = []
     for category, row in _expanded_or_shrunk(reach, support):
         problem = problems[row["dataset"]][row["problem_id"]]
         gold = problem["gold"]
-        for rollout, answer, text in zip(
-            row["hit_rollouts"] or (), row["hit_answers"] or (), row["hit_texts"] or (), strict=True
-        ):
+        columns = [row[f"hit_{name}"] or () for name in ("rollouts", "shares", "answers", "texts")]
+        for rollout, share, answer, text in zip(*columns, strict=True):
             rows.append(
                 {
                     **{name: row[name] for name in ("pair", "dataset", "problem_id", "hits")},
                     "category": category,
                     "target": params.models_of(row["pair"])[row["target"] == "rlvr"],
                     "rollout": rollout,
+                    "share": share,
                     "second_check": recheck_answer(answer, gold, problem["meta"], problem["grader"]),
                     "answer": answer,
                     "gold": gold[0] if len(gold) == 1 else json.dumps(gold, ensure_ascii=False),

@@ -38,7 +38,7 @@ class Results:
     statuses_by_category: pa.Table  # and per pair, category and role
     changed_by_control: pa.Table  # the problems that are E or S by the run's reading or by a control, not by both
     reach: pa.Table  # the rows of data/reach with their pair; none if the stage is off
-    reach_hits: pa.Table  # the first correct rollouts behind each certificate on an E or S problem
+    reach_hits: pa.Table  # what the certificates on E and S problems count
     decisive_hits: pa.Table  # the hits that decide a category
     questions: pa.Table  # the question and the accepted answers of each problem
     examples: list[dict[str, Any]]  # samples that the page may show

@@ -89,9 +89,12 @@ TABLE_CAPTIONS: dict[str, tuple[str, str]] = {  # title, note
         "All bounds hold together with the confidence of the certificates.",
     ),
     "reach_hits": (
-        "The first correct rollouts behind the certificates",
-        "For E and S problems, those with the fewest correct rollouts first (hits). If the grader is wrong about a "
-        "rollout, the certificate counts it all the same. The second check shares no code with the grader. Empty if "
+        "What the certificates count",
+        "For E and S problems, those with the fewest correct rollouts first (hits): correct rollouts, the first from "
+        "each of the likeliest prefixes, and the likeliest complete solutions, which count with their own probability "
+        "(without a rollout). Share: how much of the mass that the certificate counts, as estimated, begins with the "
+        "prefix of the rollout, or is the complete solution's own. If the grader is wrong about one of them, the "
+        "certificate counts it all the same. The second check shares no code with the grader. Empty if "
         "the texts of rollouts (data/rollouts) are not on this machine.",
     ),
     "controls": (

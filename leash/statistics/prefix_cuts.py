@@ -31,13 +31,17 @@ GUESS_ROLLOUTS = 2.0
 
 @dataclass(frozen=True)
 class Cut:
-    """Prefixes, none of which begins another: open ones with the probability of each, and complete sequences, which are
-    correct, with their common probability."""
+    """Prefixes, none of which begins another: open ones, and complete sequences, which are correct, with the
+    probability of each."""
 
     prefixes: tuple[Prefix, ...]
     masses: FloatArray
     whole: tuple[Prefix, ...]
-    whole_mass: float
+    whole_masses: FloatArray
+
+    @property
+    def whole_mass(self) -> float:
+        return float(self.whole_masses.sum())
 
     @property
     def open_mass(self) -> float:
@@ -146,4 +150,4 @@ def trace_cut(tree: Levels, taken: Sequence[BoolArray]) -> Cut:
         on.append(reached & ~taken[j])
     kept = [j < 0 or bool(on[j][node]) for j, node in zip(tree.whole_level, tree.whole_node, strict=True)]
     whole = tuple(unpack(tree.sequences[i]) for i, keep in zip(tree.whole, kept, strict=True) if keep)
-    return Cut(tuple(prefixes), np.array(masses), whole, float(tree.whole_mass[kept].sum()) if whole else 0.0)
+    return Cut(tuple(prefixes), np.array(masses), whole, tree.whole_mass[np.array(kept, dtype=bool)])

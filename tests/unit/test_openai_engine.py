@@ -224,6 +224,43 @@ def test_a_prefix_needs_a_tokenizer_and_room_and_no_images(served: Served, torch
     assert served.bodies == []
 
 
+@pytest.mark.parametrize("status", [400, 404, 422])
+def test_a_server_that_takes_no_token_ids_is_refused_as_an_engine_for_prefixes(
+    served: Served, torch_engine: TorchEngine, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    engine = OpenAIEngine(OpenAI(url=served.url), "base", torch_engine.tokenizer)
+    request = replace(requests(1, range(1))[0], prefix=(5, 6))
+    served.faults.append(Fault(status, '{"error": {"message": "prompt must be a string"}}'))
+    with pytest.raises(PrefixNotSupportedError, match=f"{status} prompt must be a string") as caught:
+        list(engine.complete([request], PLAIN))
+    assert "`reach.rollouts: 0`" in str(caught.value)
+    assert KEY not in everything_in(caught.value)
+    assert len(served.seen) == 1
+    served.faults.append(Fault(status))  # without a prefix it is an error of the request, as ever
+    assert failure(engine).status == status
+
+
+def test_a_server_that_continues_something_else_is_refused(served: Served, torch_engine: TorchEngine) -> None:
+    """It may cut the beginning of a prompt, put a token before it, or take it for text."""
+    engine = OpenAIEngine(OpenAI(url=served.url), "base", torch_engine.tokenizer)
+    request = replace(requests(1, range(1))[0], prefix=(5, 6))
+    sent = len(tokenize_prompt(request.prompt, torch_engine.tokenizer)) + 2
+
+    def count(tokens: int | None) -> None:
+        served.edit = lambda answer: answer | {"usage": answer["usage"] | {"prompt_tokens": tokens}}
+
+    for other in (0, sent - 1, sent + 1):
+        count(other)
+        with pytest.raises(ServerResponseError, match=f"continued {other} tokens where {sent} were sent"):
+            list(engine.complete([request], PLAIN))
+    count(sent + 1)
+    assert list(engine.complete([replace(request, prefix=())], PLAIN))  # a prompt of text may split in many ways
+    for same in (sent, None):
+        count(same)
+        assert list(engine.complete([request], PLAIN))
+
+
 def test_an_engine_for_prefixes_has_the_models_tokenizer(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,11 +86,11 @@ def test_no_member_of_a_cut_begins_another() -> None:
 
 
 def test_prefixes_are_drawn_in_proportion_to_their_mass() -> None:
-    cut = Cut(((1,), (2,)), np.array([3e-9, 1e-9]), (), 0.0)
+    cut = Cut(((1,), (2,)), np.array([3e-9, 1e-9]), (), np.array([]))
     drawn = draw_prefixes(cut, 4000, stream("prefix tree", "draws"))
     assert len(drawn) == 4000
     assert drawn.count((1,)) == pytest.approx(3000, abs=4 * np.sqrt(750))
-    assert draw_prefixes(Cut((), np.array([]), ((1,),), 0.5), 10, stream("none")) == []
+    assert draw_prefixes(Cut((), np.array([]), ((1,),), np.array([0.5])), 10, stream("none")) == []
 
 
 def test_the_first_round_spreads_over_depths_and_follows_the_trace() -> None:

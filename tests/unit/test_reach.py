@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 
 from leash import database, tables
+from leash.engines.protocol import PrefixNotSupportedError
+from leash.engines.torch_engine import TorchEngine
 from leash.grading.graders import registry
 from leash.params.groups import Params, Reach
 from leash.reach import examine, tasks
@@ -22,12 +24,14 @@ from leash.reach.known import Completion, build_completions, count_distinct
 from leash.reach.rows import build_row, find_cut_token
 from leash.reach.search import KnownCompletion, Search
 from leash.sample_ledger import Ledger
-from leash.weights import find_weights, load_end_tokens, load_tokenizer
+from leash.statistics.prefix_tree import Prefix
+from leash.weights import find_weights, load_end_tokens, load_model, load_tokenizer
 from stages.fetch import stage as fetch
 from stages.reach import stage as reach
 from stages.sample import stage as sample
 from stages.verify import stage as verify
 from tests.conftest import ROOT, small, write_params
+from tests.served import Fault, Served
 
 SETTINGS = {"rollouts": 64}
 
@@ -135,6 +139,35 @@ def test_bounds_are_in_order_and_the_trace_is_a_completion_of_the_donor(examined
         assert 0 <= row["cut_token"] < len(tokens)
         assert row["amplification_low"] < row["amplification"] < row["amplification_high"]
     assert any(row["hits"] and row["depth"] > 0 for row in certified)
+
+
+def test_every_certificate_shows_what_it_counts(examined: Path) -> None:
+    with chdir(examined):
+        found = tables.read(tables.traces_path("rlvr"), tables.TRACES_SCHEMA, "leash reach").to_pylist()
+        verdicts = database.open_database(parameters(), only=["verdicts"]).sql(
+            "select problem_id, answer from verdicts where correct"
+        )
+        correct = set(verdicts.fetchall())
+        stored = {(row["problem_id"].split()[0], row["sample"]): row["text"] for row in _stored()}
+    traces = {(row["problem_id"], row["target"]): row for row in found}
+    whole = 0
+    for row in _rows_of(examined):
+        shown = traces[row["problem_id"], row["target"]]
+        audited = [shown[f"hit_{name}"] for name in ("rollouts", "shares", "answers", "texts")]
+        assert bool(audited[0]) == (row["status"] == "certified")
+        assert sum(number is not None for number in audited[0]) == min(3, row["hits"])
+        assert 0 <= sum(audited[1]) <= len(audited[1])
+        assert audited[1] == sorted(audited[1], reverse=True)
+        for number, share, answer, text in zip(*audited, strict=True):
+            assert 0 < share <= 1
+            assert answer in text
+            if number is None:
+                whole += 1
+                own = {theirs for problem, theirs in correct if problem == row["problem_id"]}
+                assert answer in own or text in stored.values()
+            else:
+                assert number >= 32
+    assert whole
 
 
 def test_certificates_count_rollouts_of_the_target_alone(examined: Path) -> None:
@@ -277,6 +310,27 @@ def test_pairs_that_cannot_be_examined_are_left_out_with_a_sentence(run: Path, m
         assert tasks.find_places(parameters(sample={"paid_graders": True}))[1] == []
 
 
+def test_a_server_that_continues_no_tokens_refuses_before_anything_is_scored(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with Served(TorchEngine(*load_model(find_weights(parameters(), "rlvr")))) as served:
+        params = parameters(sample={"engine": "openai", "openai": {"url": served.url, "retries": 0}})
+        served.faults.append(Fault(404))
+        with pytest.raises(PrefixNotSupportedError):
+            reach.run(params)
+        assert len(served.seen) == 1
+        assert not list(Path("data").rglob("rollouts/scores/**/*.parquet"))
+        assert not list(Path("data").rglob("rollouts/drawn/**/*.parquet"))
+        drawn, _ = reach.run(params)
+        # Each target is asked for one token, and a second run needs no server.
+        targets = {row["target"] for row in rows()}
+        assert len(served.seen) == 1 + drawn + len(targets)
+        assert [body["max_tokens"] for body in served.bodies[1 : 1 + len(targets)]] == [1] * len(targets)
+        assert reach.run(params) == (0, [])
+        assert len(served.seen) == 1 + drawn + len(targets)
+
+
 def test_an_imported_model_is_a_donor_but_no_target(run: Path) -> None:
     models = small()["models"]
     places, sentences = tasks.find_places(parameters(models={"base": models["base"] | {"engine": "import"}}))
@@ -323,6 +377,79 @@ def test_a_problem_whose_known_completions_are_all_impossible_is_unreachable(pro
     tables.table_from_rows([found], tables.REACH_SCHEMA).validate(full=True)
 
 
+def search_of(*known: tuple[Prefix, list[float], str]) -> Search:
+    """A search whose donor wrote these completions: the tokens, the chance of each under the target, the text."""
+    place = tasks.Place("rlvr", "make", "rlvr", "rlvr", "base", 100)
+    completions = []
+    for tokens, chances, text in known:
+        completion = Completion(tokens, text, True, answer=f"answer of {text}", times=Counter(base=1))
+        completions.append(KnownCompletion(completion, -np.log(chances), np.full(len(tokens), 0.1), 1.0))
+    task = tasks.Task(place, "p", 100, 0, 100, len(known), False)
+    return Search(task, completions, Reach(rollouts=64))
+
+
+def planned_search() -> Search:
+    """Eight prefixes of very different mass, and every rollout from them is correct. Their order by token ids is the
+    reverse of that by mass."""
+    chances = [(10 + i, 0.4 / 2 ** (7 - i)) for i in range(8)]
+    search = search_of(*(((token, 9, token), [chance, 0.01, 0.5], f"{token}") for token, chance in chances))
+    for number in (1, 2):
+        for each in search.plan(number):
+            for rollout in each.numbers:
+                search.record(number, each.prefix, (*each.prefix, 99, rollout), True)
+    return search
+
+
+def test_the_audit_shows_rollouts_from_the_likeliest_prefixes_in_whatever_order_they_come() -> None:
+    shown = []
+    for order in range(4):
+        search = planned_search()
+        rollouts = [(each.prefix, number) for each in search.plan(3) for number in each.numbers]
+        np.random.default_rng(order).shuffle(rollouts)
+        for prefix, number in rollouts:
+            search.record(3, prefix, (*prefix, 99, number), True)
+            search.keep_for_audit(prefix, number, "1", f"{prefix}")
+        shown.append([hit for hit in search.audited() if hit.rollout is not None])
+    assert search.cut is not None
+    assert len(search.cut.prefixes) > 3
+    heaviest = sorted(zip(search.cut.masses.tolist(), search.cut.prefixes, strict=True), reverse=True)[:3]
+    assert {hit.text for hit in shown[0]} == {f"{prefix}" for _, prefix in heaviest}
+    first = {f"{each.prefix}": min(each.numbers) for each in search.planned[3]}
+    assert all(hit.rollout == first[hit.text] for hit in shown[0])
+    assert all(each == shown[0] for each in shown)
+    assert 0.5 < sum(hit.share for hit in shown[0]) <= 1
+
+
+def test_few_prefixes_show_several_rollouts_each() -> None:
+    search = search_of(((5, 6, 7), [0.1, 0.5, 0.5], "a"))
+    for number in (1, 2, 3):
+        for each in search.plan(number):
+            for rollout in each.numbers:
+                search.record(number, each.prefix, (*each.prefix, 9, rollout), True)
+                if number == 3:
+                    search.keep_for_audit(each.prefix, rollout, "1", "a text")
+    assert search.cut is not None
+    assert len(search.cut.prefixes) == 1
+    assert len([hit for hit in search.audited() if hit.rollout is not None]) == 3
+
+
+def test_the_audit_shows_complete_solutions_that_count_without_a_rollout(project: Params) -> None:
+    known = [
+        ((token, 6), [chance, 0.5], f"text {token}") for token, chance in ((5, 1e-3), (6, 1e-2), (7, 1e-4), (8, 1e-5))
+    ]
+    search = search_of(*known)
+    for number in (1, 2, 3):  # no rollout is correct: all that is left is what the donor wrote
+        for each in search.plan(number):
+            for rollout in each.numbers:
+                search.record(number, each.prefix, (*each.prefix, 9, rollout), False)
+    found = build_row(search, load_tokenizer(find_weights(project, "base")))
+    assert (found["status"], found["rollouts"], found["hits"]) == ("certified", 0, 0)
+    assert found["hit_rollouts"] == [None] * 3
+    assert found["hit_texts"] == ["text 6", "text 5", "text 7"]
+    assert found["hit_answers"] == ["answer of text 6", "answer of text 5", "answer of text 7"]
+    assert found["hit_shares"] == pytest.approx([1e-2 / 1.111e-2, 1e-3 / 1.111e-2, 1e-4 / 1.111e-2])
+
+
 def test_a_problem_that_stopped_at_its_last_hit_is_no_target(run: Path) -> None:
     params = parameters(sample={"stop_after": 2})
     connection = database.open_database(params, only=["verdicts"])
@@ -347,9 +474,8 @@ def test_equal_tokens_are_one_completion(project: Params) -> None:
     text = r"\boxed{3*2+9}"
     split = tokenizer(text, add_special_tokens=False)["input_ids"]
     rows = [
-        {"text": text, "ended": True, "cut": False, "token_ids": None},
-        {"text": text, "ended": True, "cut": False, "token_ids": [*split, tokenizer.eos_token_id]},
-        {"text": text, "ended": False, "cut": False, "token_ids": None},
+        {"text": text, "ended": ended, "cut": False, "token_ids": token_ids, "answer": "3*2+9"}
+        for ended, token_ids in ((True, None), (True, [*split, tokenizer.eos_token_id]), (False, None))
     ]
     built = build_completions(rows, tokenizer)
     assert [each.token_ids for each in built] == [None, None, None]

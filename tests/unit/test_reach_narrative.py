@@ -65,21 +65,37 @@ def test_expansions_were_within_the_reach_of_the_base() -> None:
 
 def test_nothing_found_is_not_called_a_loss() -> None:
     sentence = reach_headline(analysis(category(17)), "mine", "tuned")
-    assert sentence == "For none of the 17 no longer seen was a certificate found, which is no proof of absence."
-    tiny = reach_headline(analysis(category(17, certified=3)), "mine", "tuned")
-    assert tiny.endswith("3 are still within tuned's reach, but no mass of 1e-6 or more is proven.")
+    assert sentence == (
+        "For none of the 17 no longer seen is a mass of 1e-6 or more proven (95%), which is no proof of absence."
+    )
     assert reach_headline(analysis(category(17, examined=0)), "mine", "tuned") == ""
 
 
+def test_a_certificate_below_every_threshold_is_not_called_reach() -> None:
+    """At top_p 1 each softmax model has such certificates: every known completion has a probability above 0."""
+    for letter in ("S", "E"):
+        tiny, other = category(17, certified=17, largest_certificate=3.17e-31), category(0)
+        found = analysis(tiny, other) if letter == "S" else analysis(other, tiny)
+        headline = reach_headline(found, "mine", "tuned")
+        assert headline == reach_headline({**found, "reach": {**found["reach"], letter: category(17)}}, "mine", "tuned")
+        assert "within" not in headline
+        sentence = next(each for each in reach_sentences(found, "mine", "tuned") if each.startswith(f"{letter}: "))
+        assert "reaches" not in sentence
+        assert "no mass of 1e-6 or more is proven" in sentence
+        assert "the largest certificate by itself is 3.1e-31 (95%)" in sentence
+
+
 def test_the_section_counts_what_is_not_proven() -> None:
-    lost = category(17, 1, 6, 12, 12, certified=12, unreachable=2, examined=16)
+    lost = category(17, 1, 6, 12, 12, certified=13, unreachable=2, examined=16)
     first, *others = reach_sentences(analysis(lost), "mine", "tuned")
     assert "1 with a mass of 1e-3, 6 with a mass of 1e-4, 12 with a mass of 1e-5" in first
-    assert "2 have no certificate, which is no proof of absence; on 2 every known" in first
+    # One of these two has a certificate, but of less.
+    assert "for 2 no mass of 1e-6 or more is proven, which is no proof of absence; on 2 every known" in first
     assert first.endswith("1 was not examined.")
     # Ranges are rounded outwards.
     assert "101.2 to 110.0 P, 0.0 to 1.1 E" in others[0]
-    assert "no certificate was found, which is no proof" in reach_sentences(analysis(category(3)), "mine", "tuned")[0]
+    nothing = category(3, largest_certificate=0.0)
+    assert "is proven for tuned (95%), which is no proof" in reach_sentences(analysis(nothing), "mine", "tuned")[0]
 
 
 def test_a_certificate_as_a_frequency() -> None:

@@ -63,11 +63,12 @@ def reach_row(row: dict[str, Any], place: int) -> dict[str, Any]:
             "pilot": 0,
             "rollouts": 0,
             "tokens": 0,
-            **{"hit_rollouts": [], "hit_answers": [], "hit_texts": []},
+            **{"hit_rollouts": [], "hit_shares": [], "hit_answers": [], "hit_texts": []},
         }
     common |= {"whole_mass": 0.0, "open_mass": 1e-3, "certificate": 0.0, "estimate": 0.0, "depth": 2.0}
     common |= {
         "hit_rollouts": [],
+        "hit_shares": [],
         "hit_answers": [],
         "hit_texts": [],
         "trace_tokens": TRACE,
@@ -79,7 +80,8 @@ def reach_row(row: dict[str, Any], place: int) -> dict[str, Any]:
         return common | {"status": "no_hit"}
     return common | {
         **{"status": "certified", "hits": 30, "certificate": 8e-4, "estimate": 9e-4},
-        **{"hit_rollouts": [48, 50], "hit_answers": ["7", MARKUP], "hit_texts": ["= 7", f"so {MARKUP}"]},
+        **{"hit_rollouts": [48, None], "hit_shares": [0.75, 0.2]},
+        **{"hit_answers": ["7", MARKUP], "hit_texts": ["= 7", f"so {MARKUP}"]},
         **{"amplification": 100.0, "amplification_low": 20.0, "amplification_high": 500.0},
     }
 
@@ -138,16 +140,16 @@ def test_the_support_table_has_the_masses_of_examined_problems() -> None:
 
 
 @pytest.mark.usefixtures("run")
-def test_the_audit_has_the_first_correct_rollouts_of_each_certificate() -> None:
+def test_the_audit_has_what_each_certificate_counts() -> None:
     certified = [row for place, row in enumerate(moved()) if reach_row(row, place)["status"] == "certified"]
     audited = csv_rows("reach_hits")
     assert len(audited) == 2 * len(certified) > 0
     assert {row["problem_id"] for row in audited} == {row["problem_id"] for row in certified}
-    assert {(row["rollout"], row["answer"], row["second_check"]) for row in audited} == {
-        ("48", "7", "agrees"),
-        ("50", MARKUP, "can't tell"),
+    assert {(row["rollout"], row["share"], row["answer"], row["second_check"]) for row in audited} == {
+        ("48", "0.75", "7", "agrees"),
+        ("", "0.2", MARKUP, "can't tell"),
     }
-    assert "The first correct rollouts behind the certificates" in Path("reports/index.html").read_text()
+    assert "What the certificates count" in Path("reports/index.html").read_text()
 
 
 @pytest.mark.usefixtures("run")

@@ -96,16 +96,15 @@ def _name_problems(analysis: Analysis, letter: str, base: str, trained: str) -> 
 def _headline_of(found: Row, problems: str, letter: str, target: str, reach: Row) -> str:
     """One sentence on a category: the mass that is proven for most problems, and a larger one that is telling."""
     number = max(found["proven"].values())
+    percent = f"{reach['confidence'] * 100:g}%"
     if not number:
-        if not found["certified"]:
-            return f"For none of the {problems} was a certificate found, {NO_PROOF}."
-        masses = f"but no mass of {format_mass(min(map(float, found['proven'])))} or more is proven"
-        return f"Of the {problems}, {_within(found['certified'], letter, target)}, {masses}."
+        # A certificate alone says nothing: at top_p 1 every known completion has a probability above 0.
+        least = format_mass(min(map(float, found["proven"])))
+        return f"For none of the {problems} is a mass of {least} or more proven ({percent}), {NO_PROOF}."
     by_mass = sorted(((float(mass), count) for mass, count in found["proven"].items()), reverse=True)
     mass = next(mass for mass, count in by_mass if count == number)
     telling = next((each for each in by_mass if each[1] >= MIN_TELLING_SHARE * number), by_mass[-1])
     also = f", {telling[1]:,} of them with {format_mass(telling[0])} or more" if telling[0] > mass else ""
-    percent = f"{reach['confidence'] * 100:g}%"
     within = _within(number, letter, target)
     return f"Of the {problems}, at least {within} with a mass of {format_mass(mass)} or more{also} ({percent})."
 
@@ -122,21 +121,21 @@ def _letter_sentence(found: Row, letter: str, target: str, reach: Row) -> str:
     problems = pluralize(found["problems"], "problem")
     if not found["examined"]:
         return f"{letter}: none of {problems} was examined."
-    proven = [
+    smallest = format_mass(min(map(float, found["proven"])))
+    by_mass = [
         f"{count:,} with a mass of {format_mass(float(mass))}" for mass, count in found["proven"].items() if count
     ]
     percent = f"{reach['confidence'] * 100:g}%"
-    if proven:
-        what = f"{target} is proven to reach {join_names(proven)} or more ({percent} for all of these numbers)"
-    elif found["certified"]:
-        least = format_mass(found["largest_certificate"], "down")
-        what = f"{target} reaches {found['certified']:,}, one of them with a mass of at least {least} ({percent})"
-    else:
-        what = f"no certificate was found, {NO_PROOF}"
-    unproven = found["examined"] - found["certified"] - found["unreachable"]
+    unproven = found["examined"] - max(found["proven"].values()) - found["unreachable"]
     rest = []
-    if unproven and found["certified"]:
-        rest.append(f"{unproven:,} {_has_or_have(unproven)} no certificate, {NO_PROOF}")
+    if by_mass:
+        what = f"{target} is proven to reach {join_names(by_mass)} or more ({percent} for all of these numbers)"
+        if unproven:
+            rest.append(f"for {unproven:,} no mass of {smallest} or more is proven, {NO_PROOF}")
+    else:
+        what = f"no mass of {smallest} or more is proven for {target} ({percent}), {NO_PROOF}"
+        if largest := found["largest_certificate"]:
+            rest.append(f"the largest certificate by itself is {format_mass(largest, 'down')} ({percent})")
     if number := found["unreachable"]:
         rest.append(
             f"on {number:,} every known correct completion is impossible for {target} at this temperature and top_p"
