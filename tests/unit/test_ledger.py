@@ -48,7 +48,8 @@ def read_files(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture(autouse=True)
-def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+def _small_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # where no dvc.lock has to be read
     monkeypatch.setattr(ledger_module, "MAX_SHARD_SAMPLES", 16)
 
 
