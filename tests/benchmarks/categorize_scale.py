@@ -38,6 +38,7 @@ from leash.counting import metrics
 from leash.params import loading
 from leash.statistics.seeds import stream
 from stages.categorize import stage as stage_module
+from stages.categorize.reachability import add_support_columns
 
 # Problems of each data set, as many as those of the paper have, and Reasoning Gym's.
 MATH = {"aime24": 30, "aime25": 30, "amc23": 40, "math500": 500, "minerva": 272, "olympiad": 675}
@@ -146,7 +147,7 @@ def ours() -> None:
         support = stage_module.problem_support(connection, settings, wanted)
         answers = stage_module.support_by_unit(connection, settings, "answer")
     for rows, unit in ((support, "problem"), (answers, "answer")):
-        tables.write(tables.support_path("rlvr", unit), rows, tables.SUPPORT_SCHEMA)
+        tables.write(tables.support_path("rlvr", unit), add_support_columns(rows, []), tables.SUPPORT_SCHEMA)
         metrics.compute_metrics(rows)
     metrics.compute_pass_at_k(support)
 
