@@ -25,6 +25,7 @@ import json
 import math
 import os
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,6 @@ from typing import Any
 import click
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -53,6 +53,8 @@ MAX_SHARD_SAMPLES = 2048
 PART_INTERVAL_S = 5.0
 # When the parts of a run together exceed this, they become shards before its end.
 MAX_PARTS_BYTES = 128 * 2**20
+# Completions that are kept in memory while shards are written.
+MAX_READ_BYTES = 2**30
 
 SampleNumbers = NDArray[np.int32]  # ascending
 SampleKey = tuple[str, int]
@@ -323,31 +325,28 @@ class Ledger:
     def retain(self, wanted: Collection[SampleKey]) -> None:
         """Delete all samples but these, and turn all parts into shards. The shards are the same whatever was on disk
         beside the wanted samples. A kill loses nothing: old shards become parts, which stay until the new shards are
-        written. So no two shards hold the same sample at any time."""
+        written. So no two shards hold the same sample at any time. A shard of which all is wanted is not written
+        again."""
         self.flush()
         on_disk = [key for file in self._files() for key in _read_sample_keys(file)]
         if not tables.shards(self._part_folder) and len(on_disk) == len(wanted) and set(on_disk) == set(wanted):
             return
+        former_shards = set()
         for shard in tables.shards(self.folder):
             self._part_folder.mkdir(exist_ok=True)
-            shard.replace(self._part_path(shard.stem.rpartition(".")[2]))
-        self._settle(wanted.__contains__)
+            former_shards.add(shard.replace(self._part_path(shard.stem.rpartition(".")[2])))
+        self._settle(wanted.__contains__, former_shards)
 
-    def _settle(self, is_wanted: Callable[[SampleKey], bool]) -> None:
+    def _settle(self, is_wanted: Callable[[SampleKey], bool], former_shards: Collection[Path] = ()) -> None:
         """Turn the wanted samples of all parts into shards, and delete the parts."""
         self.flush()
         parts = tables.shards(self._part_folder)
         if parts:
-            rows = pa.concat_tables(tables.read(part, tables.COMPLETIONS_SCHEMA, "leash sample") for part in parts)
             # Each sample once, and none that a shard has: an earlier `settle` may have been killed half-way.
             in_shards = self._part_keys_in_shards()
-            row_of: dict[SampleKey, int] = {}
-            for row, key in enumerate(zip(rows["problem_id"].to_pylist(), rows["sample"].to_pylist(), strict=True)):
-                if key not in in_shards and is_wanted(key):
-                    row_of.setdefault(key, row)
-            self._write_shards(rows, row_of)
+            self._write_shards(parts, lambda key: key not in in_shards and is_wanted(key), former_shards)
             for part in parts:
-                part.unlink()
+                part.unlink(missing_ok=True)  # a former shard is one again
         if self._part_folder.is_dir():
             self._part_folder.rmdir()
 
@@ -365,21 +364,41 @@ class Ledger:
             return set()  # without reading the shards, which takes long
         return in_parts & {key for shard in tables.shards(self.folder) for key in _read_sample_keys(shard)}
 
-    def _write_shards(self, rows: pa.Table, row_of: Mapping[SampleKey, int]) -> None:
-        """Write some rows as shards, in their order."""
-        ordered = sorted(row_of, key=lambda key: (self._index_of(key[0]), *key))
-        rows = rows.take(pa.array([row_of[key] for key in ordered], pa.int64()))
-        begins = range(0, rows.num_rows, MAX_SHARD_SAMPLES)
-        for begin in begins:
-            self._write_shard(rows.slice(begin, MAX_SHARD_SAMPLES))
+    def _write_shards(
+        self, files: Sequence[Path], is_wanted: Callable[[SampleKey], bool], former_shards: Collection[Path]
+    ) -> None:
+        """Write the wanted samples of some files as shards, in their order, each once; a former shard with just the
+        samples of one becomes it again. There is only one shard in memory at a time, beside a few files: all texts
+        together can be larger than memory, and than a column of Arrow, which holds 2 GiB."""
+        place_of: dict[SampleKey, tuple[Path, int]] = {}
+        rows_in: dict[Path, int] = {}
+        for file in files:
+            rows_in[file] = 0
+            for row, key in enumerate(_read_sample_keys(file)):
+                rows_in[file] += 1
+                if is_wanted(key):
+                    place_of.setdefault(key, (file, row))
+        ordered = sorted(place_of, key=lambda key: (self._index_of(key[0]), *key))
+        reader = _CompletionsReader()
+        for begin in range(0, len(ordered), MAX_SHARD_SAMPLES):
+            keys = ordered[begin : begin + MAX_SHARD_SAMPLES]
+            places = [place_of[key] for key in keys]
+            file = places[0][0]
+            if file in former_shards and places == [(file, row) for row in range(rows_in[file])]:
+                file.replace(self._shard_path(keys, file.stem.rpartition(".")[2]))
+            else:
+                self._write_shard(keys, reader.read(places))
 
-    def _write_shard(self, rows: pa.Table) -> None:
+    def _write_shard(self, keys: Sequence[SampleKey], rows: pa.Table) -> None:
         content = self._encode(rows)
-        problems = [self._index_of(problem) for problem in set(rows["problem_id"].to_pylist())]
-        samples = pc.min_max(rows["sample"]).as_py()
-        covers = f"{min(problems):05d}-{max(problems) + 1:05d}.{samples['min']:05d}-{samples['max'] + 1:05d}"
-        path = self.folder / f"{covers}.{atomic_io.bytes_hash(content)}.parquet"
-        atomic_io.write(path, content)
+        atomic_io.write(self._shard_path(keys, atomic_io.bytes_hash(content)), content)
+
+    def _shard_path(self, keys: Sequence[SampleKey], content_hash: str) -> Path:
+        """The place of a shard with these samples."""
+        problems = [self._index_of(problem) for problem in {problem for problem, _ in keys}]
+        samples = [sample for _, sample in keys]
+        covers = f"{min(problems):05d}-{max(problems) + 1:05d}.{min(samples):05d}-{max(samples) + 1:05d}"
+        return self.folder / f"{covers}.{content_hash}.parquet"
 
     def _write_manifest(self) -> None:
         if self._pending_manifest is not None:
@@ -399,6 +418,33 @@ class Ledger:
             raise LedgerLockedError(self.folder) from None
         except OSError:
             pass  # some network file systems have no locks
+
+
+class _CompletionsReader:
+    """Reads rows of files, and keeps the files that it used last: those of a shard are often those of the next."""
+
+    def __init__(self) -> None:
+        self._tables: OrderedDict[Path, pa.Table] = OrderedDict()
+        self._bytes = 0
+
+    def read(self, places: Sequence[tuple[Path, int]]) -> pa.Table:
+        """Rows by file and number, in this order."""
+        rows_of: dict[Path, list[int]] = {}
+        for file, row in places:
+            rows_of.setdefault(file, []).append(row)
+        read = pa.concat_tables(self._table(file).take(pa.array(rows, pa.int64())) for file, rows in rows_of.items())
+        as_read = ((file, row) for file, rows in rows_of.items() for row in rows)
+        position = {place: i for i, place in enumerate(as_read)}
+        return read.take(pa.array([position[place] for place in places], pa.int64()))
+
+    def _table(self, file: Path) -> pa.Table:
+        if file not in self._tables:
+            self._tables[file] = tables.read(file, tables.COMPLETIONS_SCHEMA, "leash sample")
+            self._bytes += self._tables[file].nbytes
+        self._tables.move_to_end(file)
+        while len(self._tables) > 1 and self._bytes > MAX_READ_BYTES:
+            self._bytes -= self._tables.popitem(last=False)[1].nbytes
+        return self._tables[file]
 
 
 def _is_intact_or_restored(file: Path) -> bool:

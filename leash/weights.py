@@ -121,7 +121,8 @@ def has_gpu() -> bool:
 
 
 def with_scoring_dtype(weights: Weights) -> Weights:
-    """The same weights in the dtype for scoring: that of params.yaml, else bfloat16 on a GPU and float32 on a CPU."""
+    """The same weights in the dtype for scores that need not be those of the sampled model: that of params.yaml, else
+    bfloat16 on a GPU and float32 on a CPU. Engines sample in float32 on both."""
     return replace(weights, dtype="bfloat16") if weights.free and has_gpu() else weights
 
 
@@ -183,8 +184,9 @@ def find_weights(params: Params, name: str) -> Weights:
 
 
 @cache
-def load_end_tokens(weights: Weights) -> frozenset[int]:
-    """The tokens at which engines end a completion of this model: those of its generation config, else its config."""
+def load_end_tokens(weights: Weights, engine: str) -> frozenset[int]:
+    """The tokens at which an engine ends a completion of this model: those of its generation config, else its config.
+    vLLM, which is what most servers run, also ends at the tokenizer's end of text."""
     from transformers import AutoConfig, GenerationConfig
 
     try:
@@ -192,7 +194,10 @@ def load_end_tokens(weights: Weights) -> frozenset[int]:
     except OSError:  # it has none
         generation = GenerationConfig.from_model_config(AutoConfig.from_pretrained(**weights.from_pretrained_kwargs))
     ends = generation.eos_token_id
-    return frozenset(ends if isinstance(ends, list) else () if ends is None else (ends,))
+    found = {*ends} if isinstance(ends, list) else {ends}
+    if engine in ("vllm", "openai"):
+        found.add(load_tokenizer(weights).eos_token_id)
+    return frozenset(found - {None})
 
 
 def explain_load_error(weights: Weights, error: Exception) -> LeashError | None:

@@ -30,13 +30,15 @@ class MissingServedNameError(LeashError):
 
 @dataclass(frozen=True)
 class EngineSpec:
-    """How to sample a model: `make` creates the engine in a worker, and a unit of work has at most `rows` samples."""
+    """How to sample a model: `make` creates the engine in a worker, and a unit of work has at most `rows` samples.
+    `reproducible`: it draws a sample again as it was, from its seed, whatever is drawn beside it."""
 
     name: str
     package: str
     make: Callable[[], Engine]
     rows: int
     plan: WorkerPlan
+    reproducible: bool = True
 
     @property
     def label(self) -> str:
@@ -52,7 +54,8 @@ def choose_engine(params: Params, model: str) -> str:
 
 def build_engine_spec(params: Params, model: str, *, prefixes: bool = False) -> EngineSpec:
     """How to sample a model. Raise if its engine is not installed, or cannot have the model as params.yaml wants it.
-    With `prefixes`, the engine can continue prefixes: for a server, the model's tokenizer is loaded."""
+    With `prefixes`, the engine can continue prefixes: for a server, the model's tokenizer is loaded, and vLLM gets a
+    seed for each sample, whatever the settings say."""
     name = choose_engine(params, model)
     otherwise = "set `sample.engine` to another one"
     if name == "openai":
@@ -65,7 +68,8 @@ def build_engine_spec(params: Params, model: str, *, prefixes: bool = False) -> 
         # Requests are sent from this machine even if `run.on` is ray: the server does the work.
         plan = WorkerPlan(1, server.concurrency)
         weights = find_weights(params, model) if prefixes else None
-        return EngineSpec("openai", "openai", partial(_load_openai, server, served, weights), 1, plan)
+        make = partial(_load_openai, server, served, weights)
+        return EngineSpec("openai", "openai", make, 1, plan, reproducible=False)
     weights = find_weights(params, model)
     if name == "torch":
         batch = params.sample.batch
@@ -75,6 +79,8 @@ def build_engine_spec(params: Params, model: str, *, prefixes: bool = False) -> 
         plan = plan_workers(params, preload=("leash.engines.torch_engine",))
         return EngineSpec("torch", "torch", partial(_load_torch, weights, batch), batch, plan)
     settings = params.sample.vllm
+    if prefixes:
+        settings = settings.model_copy(update={"seeds": True})
     if weights.dtype == "float64":
         raise UnsupportedDtypeError(model, weights.dtype)
     if not find_spec("vllm"):
@@ -90,7 +96,9 @@ def build_engine_spec(params: Params, model: str, *, prefixes: bool = False) -> 
         ray=params.ray if params.run.on == "ray" else None,
         gpus=settings.tensor_parallel,
     )
-    return EngineSpec("vllm", package, partial(_load_vllm, weights, settings), 1, plan)
+    # In half precision, the requests beside a sample often change one of its tokens, and all that follow.
+    reproducible = settings.seeds and weights.dtype == "float32"
+    return EngineSpec("vllm", package, partial(_load_vllm, weights, settings), 1, plan, reproducible)
 
 
 # Workers unpickle these functions, so they stand at module level. Their imports take seconds.

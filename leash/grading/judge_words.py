@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from leash.grading.extraction import strip_thinking
+from leash.grading.thinking import strip_thinking
 
 UNCLEAR = "?"
 

@@ -29,7 +29,14 @@ def _check_names(params: Params) -> None:
             if names.count(name) > 1:
                 raise errors.BadListError(f"run.{kind}", name, " twice; take one off the list")
     for pair in params.run.pairs:
-        for model in params.models_of(pair):
+        base, rlvr = params.models_of(pair)
+        if base == rlvr:
+            problem = (
+                f"has {base} as `base` and as `rlvr`, and a model has only one set of samples; to compare it with "
+                f"itself, give it a second name under `models`."
+            )
+            raise errors.ParamError(f"pairs.{pair}", problem)
+        for model in (base, rlvr):
             if model not in params.run.models:
                 problem = ", which is not in `run.models`; add it there or drop the pair"
                 raise errors.BadListError(f"pairs.{pair}", model, problem)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from leash import tables
-from leash.engines.selection import build_engine_spec
+from leash.engines.selection import build_engine_spec, choose_engine
 from leash.errors import LeashError
 from leash.params.groups import Params
 from leash.problems import load_problems
@@ -100,7 +100,7 @@ def start_searches(
                 for model in (task.place.target, task.place.donor)
             )
             own_nlls, other_nlls = (
-                decoding_nlls(completion, each, limit, load_end_tokens(find_weights(params, model)))
+                decoding_nlls(completion, each, limit, _end_tokens(params, model))
                 for each, model in ((own, task.place.target), (other, task.place.donor))
             )
             excluded = bool(np.isinf(own.nlls).any())
@@ -124,9 +124,9 @@ def search_with_model(params: Params, model: str, searches: Sequence[Search]) ->
         for number, name in enumerate(ROUNDS, start=1):
             planned = [each for search in searches for each in search.plan(number)]
             drawn += draw_rollouts(spec, stores, planned, f"reach {model}: {name} round")
-            hits = grade_round(number, searches, stores, checkers)
+            grade_round(number, searches, stores, checkers)
             if number < len(ROUNDS):
-                add_hits(params, name, searches, hits)
+                add_hits(params, name, searches)
         for store in stores:
             own = [search for search in searches if search.task.place == store.place]
             store.settle(each for search in own for round_ in search.planned.values() for each in round_)
@@ -135,10 +135,9 @@ def search_with_model(params: Params, model: str, searches: Sequence[Search]) ->
 
 def grade_round(
     number: int, searches: Sequence[Search], stores: Sequence[RolloutStore], checkers: Mapping[str, HitChecker]
-) -> dict[Task, dict[int, Completion]]:
-    """Tell each search about the rollouts of a round; return the correct ones by task and number."""
+) -> None:
+    """Tell each search about the rollouts of a round, and give it the correct ones."""
     search_of = {search.task: search for search in searches}
-    hits: dict[Task, dict[int, Completion]] = {search.task: {} for search in searches}
     for store in stores:
         checker = checkers[store.place.dataset]
         planned = [each for search in searches if search.task.place == store.place for each in search.planned[number]]
@@ -159,12 +158,12 @@ def grade_round(
                 if answer is not None and hit:
                     if number == len(ROUNDS):
                         search_of[each.task].keep_for_audit(each.prefix, row["sample"], answer, row["text"])
+                        continue
                     tail, ended = row.get("tail"), row["finish"] == "stop"  # files without any tail lack the column
                     found_hit = Completion(tokens, row["text"] + (tail or ""), ended, tokens, tail is not None, answer)
-                    hits[each.task][row["sample"]] = found_hit
+                    search_of[each.task].keep_hit(row["sample"], found_hit)
         if read != (wanted := sum(len(each.numbers) for each in planned)):
             raise IncompleteRoundError(store.place, read, wanted)
-    return hits
 
 
 def _in_chunks(
@@ -173,11 +172,9 @@ def _in_chunks(
     return iter(lambda: list(islice(rollouts, GRADED_TOGETHER)), [])
 
 
-def add_hits(
-    params: Params, name: str, searches: Sequence[Search], hits: Mapping[Task, Mapping[int, Completion]]
-) -> None:
+def add_hits(params: Params, name: str, searches: Sequence[Search]) -> None:
     """Score the correct rollouts of a round, and let the searches know them."""
-    new = {search.task: search.choose_new(hits[search.task]) for search in searches}
+    new = {search.task: search.take_new() for search in searches}
     wanted = [
         (task.place.target, task.place.dataset, task.problem_id, completion)
         for task, completions in new.items()
@@ -189,5 +186,9 @@ def add_hits(
         place, problem = search.task.place, search.task.problem_id
         for completion in new[search.task]:
             found = scores[place.target, place.dataset, problem, completion.tokens]
-            ends = load_end_tokens(find_weights(params, place.target))
+            ends = _end_tokens(params, place.target)
             search.add(completion, decoding_nlls(completion, found, limit, ends))
+
+
+def _end_tokens(params: Params, model: str) -> frozenset[int]:
+    return load_end_tokens(find_weights(params, model), choose_engine(params, model))

@@ -6,6 +6,15 @@ The ledger's `problem_id` is the problem with a hash of the prompt and the prefi
 rollout within the problem's budget. So a rollout on disk counts only where exactly this one is planned again: after a
 kill nothing is drawn twice, and a plan that changes (other completions, another search) gets its own rollouts, whatever
 changed it. Weights and decoding are in the ledger's fingerprint. If they change, all its rollouts are dropped.
+
+When a run is killed, long rollouts are still underway, and short ones are on disk. An engine that draws a rollout from
+its seed again as it was loses nothing by that. From any other engine, new rollouts would take the place of the long
+ones, and some of them would be short: what is short would count too often. So the rollouts that such an engine begins
+are noted first
+
+    data/rollouts/drawn/{pair}/{target}/{dataset}/.started-5f1c….jsonl    of the round that is being drawn
+
+and those that a killed run began and did not finish are in the ledger as wrong ones (`finish: lost`).
 """
 
 from __future__ import annotations
@@ -22,9 +31,10 @@ import click
 import numpy as np
 
 from leash import atomic_io, tables
+from leash.engines.openai_engine import ServedModelError, ServerKeyError, ServerRequestError, ServerUnreachableError
 from leash.engines.protocol import Completion, Decoding, Request
 from leash.engines.selection import EngineSpec
-from leash.formatting import MISSING_VALUE
+from leash.formatting import MISSING_VALUE, pluralize
 from leash.params.groups import Params
 from leash.problems import Problem
 from leash.progress import Progress, format_rate
@@ -35,6 +45,9 @@ from leash.sampling import sampler
 from leash.scheduler.run import run_units
 from leash.statistics.prefix_tree import Prefix
 from leash.weights import find_weights, load_tokenizer
+
+# A server that gives one of these errors draws nothing. A timeout or a broken connection can depend on what it draws.
+REFUSALS = (ServerKeyError, ServerRequestError, ServerUnreachableError, ServedModelError)
 
 
 @dataclass(frozen=True)
@@ -78,12 +91,15 @@ class RolloutStore:
         }
         tokens = tokenize_prompts(self._prompts.values(), load_tokenizer(find_weights(params, place.target)))
         self._prompt_tokens = {prompt: len(ids) for prompt, ids in tokens.items()}
+        self._started_path = self.ledger.folder / ".started.jsonl"
 
     def open(self, engine: str) -> None:
         """Lock the ledger. Rollouts of other weights or another decoding are dropped, and those of which nothing tells
         how they were drawn."""
         fingerprint = sampler.fingerprint(self._params, self.place.target, self.place.dataset)
         fingerprint["seed"] = str(self._params.reach.seed)
+        name = f".started-{atomic_io.hash_strings(json.dumps(fingerprint, sort_keys=True))}.jsonl"
+        self._started_path = self.ledger.folder / name
         try:
             self.ledger.open(fingerprint, {}, again="leash reach", engine=engine)
         except (SamplesMismatchError, LostManifestError) as error:
@@ -93,6 +109,8 @@ class RolloutStore:
             what = f"the rollouts of {self.place.target} on {self.place.dataset}"
             click.echo(f"Note: {what} {how}, and are drawn again.", err=True)
             self.ledger.clear()
+            for notes in self.ledger.folder.glob(".started*"):
+                notes.unlink()
             self.ledger.open(fingerprint, {}, again="leash reach", engine=engine)
 
     def key(self, planned: PlannedRollouts) -> str:
@@ -102,19 +120,52 @@ class RolloutStore:
         return f"{planned.task.problem_id} {atomic_io.hash_strings(json.dumps(content))}"
 
     def requests_for_missing(self, planned: Iterable[PlannedRollouts]) -> list[Request]:
-        """Requests for what is not on disk. Those of equal length are adjacent, so that they can share a batch."""
-        on_disk = self.ledger.have()
+        """Requests for what is not on disk. Those of equal length are adjacent, so that they can share a batch. What an
+        earlier run began and no run can draw again is kept as wrong."""
+        on_disk, started = self.ledger.have(), self._read_started()
         place = self.place
         name = (self._params.reach.seed, "reach", place.pair, place.target, place.dataset)
         requests: list[Request] = []
+        lost: list[Completion] = []
         for each in planned:
             key, prompt = self.key(each), self._prompts[each.task.problem_id]
             missing = np.setdiff1d(np.array(each.numbers, np.int32), on_disk.get(key, ()))
+            begun = np.intersect1d(missing, np.array(started.get(key, ()), np.int32))
+            facts = "", len(each.prefix), "lost", None, list(each.prefix)
+            lost += [Completion(key, number, *facts) for number in begun.tolist()]
+            missing = np.setdiff1d(missing, begun)
             for run in np.split(missing, np.flatnonzero(np.diff(missing) > 1) + 1):
                 if len(run):
                     numbers = range(int(run[0]), int(run[-1]) + 1)
                     requests.append(Request(key, prompt, numbers, name, each.prefix))
+        if lost:
+            self.ledger.add(lost)
+            self.ledger.flush()
+            click.echo(
+                f"Note: {pluralize(len(lost), 'rollout')} of {place.target} on {place.dataset} were underway when an "
+                f"earlier run ended. The engine cannot draw the same again, so they count as wrong.",
+                err=True,
+            )
         return sorted(requests, key=self._total_tokens)
+
+    def note_started(self, requests: Sequence[Request]) -> None:
+        """Note, before an engine gets them, rollouts that it could not draw again."""
+        with self._started_path.open("a") as notes:
+            for each in requests:
+                notes.write(json.dumps([each.problem_id, each.samples.start, each.samples.stop]) + "\n")
+
+    def forget_started(self) -> None:
+        """All rollouts that were begun are in the ledger, or none was."""
+        self._started_path.unlink(missing_ok=True)
+
+    def _read_started(self) -> dict[str, list[int]]:
+        """The numbers of the rollouts that were begun, by their key."""
+        started: dict[str, list[int]] = {}
+        lines = self._started_path.read_text().split("\n") if self._started_path.exists() else [""]
+        for line in lines[:-1]:  # behind the last end of a line is what a kill cut off, before the engine got it
+            key, begin, end = json.loads(line)
+            started.setdefault(key, []).extend(range(begin, end))
+        return started
 
     def _total_tokens(self, request: Request) -> int:
         return self._prompt_tokens[request.prompt] + len(request.prefix)
@@ -146,11 +197,14 @@ def draw_rollouts(
     }
     total = sum(len(request.samples) for requests in missing.values() for request in requests)
     rows = max(1, min(spec.rows, math.ceil(total / spec.plan.slots)))
-    units = (
-        DrawUnit(place, store_of[place].decoding, unit)
-        for place, requests in missing.items()
-        for unit in split_requests(requests, rows)
-    )
+
+    def begin_units() -> Iterator[DrawUnit]:
+        for place, requests in missing.items():
+            for unit in split_requests(requests, rows):
+                if not spec.reproducible:
+                    store_of[place].note_started(unit)
+                yield DrawUnit(place, store_of[place].decoding, unit)
+
     act: Callable[..., Any] = submit_unit if spec.plan.stepping else draw_unit
     stats = sampler.DrawStats()
     with Progress(total, what, "rollouts") as progress:
@@ -159,7 +213,7 @@ def draw_rollouts(
             progress.starting(f"{spec.name} for {stores[0].place.target}")
             make = make if spec.plan.ray else progress.timed(make)
         try:
-            with closing(run_units(units, make, act, spec.plan)) as results:
+            with closing(run_units(begin_units(), make, act, spec.plan)) as results:
                 for unit, completions in results:
                     if len(completions) != sum(len(request.samples) for request in unit.requests):
                         fault = f"The engine {spec.name} returned fewer rollouts than requested"
@@ -168,9 +222,16 @@ def draw_rollouts(
                     stats.add(completions, 0)
                     shown = format_rate(stats.speed) if stats.speed else MISSING_VALUE
                     progress.add(len(completions), tokens=shown)
+        except REFUSALS:
+            if not stats.samples:  # nothing was drawn
+                for store in stores:
+                    store.forget_started()
+            raise
         finally:
             for store in stores:  # however the run ends, finished rollouts are kept
                 store.ledger.flush()
+    for store in stores:
+        store.forget_started()
     return total
 
 

@@ -37,7 +37,7 @@ def build_row(search: Search, tokenizer: PreTrainedTokenizerBase) -> dict[str, A
     }
     if search.tree.trace:
         row |= {**_bounds(search), **_trace(search, tokenizer)}
-        row["cut_token"] = find_cut_token(row["trace_nlls"], search.tree.profile(), row["estimate"] or 0.0)
+        row["cut_token"] = find_cut_token(row["trace_nlls"], search.tree.profile(), row.get("estimate") or 0.0)
     elif not task.c_target and search.never_drawn:
         row["status"] = "unreachable"  # otherwise it has hits of its own, or the known ones are too long or never ended
     audited = search.audited()
@@ -67,8 +67,8 @@ def _pooled(search: Search) -> dict[str, Any]:
 def _bounds(search: Search) -> dict[str, Any]:
     """The numbers of the cut and of its rollouts."""
     task, cut, confidence = search.task, search.cut, search.settings.confidence
-    if cut is None:
-        raise AssertionError("a possible completion is a cut by itself")
+    if cut is None:  # so improbable that nothing has a mass that a float can hold
+        return {"status": "no_hit", "pilot": search.pilot, "tokens": search.tokens}
     numbers = cut.whole_mass, cut.open_mass, search.hits, search.rollouts
     others = sum(
         each.completion.times[task.place.target] for each in search.known if not cut.covers(each.completion.tokens)
@@ -128,8 +128,8 @@ def find_cut_token(nlls: Sequence[float], profile: Sequence[tuple[int, int, int]
     chances = [(0, mass or 0.5 / (usable[0][1] + 1))]
     for depth, trials, hits in usable:
         chance = (hits + 0.5) / (trials + 1)  # half a hit more, so that no hits are a small chance instead of 0
-        if not hits and mass:  # nor can it be more than what makes the estimated mass
-            chance = min(chance, mass / float(reached[depth - 1]))
+        if not hits and 0 < mass < chance * reached[depth - 1]:  # nor can it be more than what makes the estimated mass
+            chance = mass / float(reached[depth - 1])
         chances.append((depth, chance))
     chances.append((len(nlls), 1.0))
     rises = [(np.log(after / before), begin, end) for (begin, before), (end, after) in pairwise(chances)]

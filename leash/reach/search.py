@@ -11,7 +11,7 @@ answer that the donor never took. The caller draws the rollouts of a round for a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -78,6 +78,7 @@ class Search:
     known: Sequence[KnownCompletion]
     settings: Reach
     tree: PrefixTree = field(init=False)
+    _donor_tokens: set[Prefix] = field(init=False)
     cut: Cut | None = None
     planned: dict[int, list[PlannedRollouts]] = field(default_factory=dict)
     pilot: int = 0
@@ -85,6 +86,7 @@ class Search:
     hits: int = 0
     tokens: int = 0
     hits_behind: Counter[Prefix] = field(default_factory=Counter)  # correct final rollouts by prefix
+    new_hits: dict[Prefix, tuple[int, Completion]] = field(default_factory=dict)  # correct rollouts of a pilot round
     _found: list[Completion] = field(default_factory=list)  # correct rollouts of the pilot that are known completions
     _masses: dict[Prefix, float] = field(default_factory=dict)  # of the cut's prefixes
     _kept: list[tuple[Prefix, int, str, str]] = field(default_factory=list)  # final rollouts with answers and texts
@@ -93,6 +95,7 @@ class Search:
         depths = None if self.settings.depths == "auto" else self.settings.depths
         donor = [(each.completion.tokens, each.nlls) for each in self.of_donor]
         self.tree = PrefixTree(donor, depths)
+        self._donor_tokens = {tokens for tokens, _ in donor}
 
     @property
     def of_donor(self) -> list[KnownCompletion]:
@@ -164,8 +167,17 @@ class Search:
             shown.append(AuditedHit(None, float(cut.whole_masses[i]) / total, completion.answer, completion.text))
         return sorted(shown, key=lambda hit: -hit.share)
 
-    def choose_new(self, hits: Mapping[int, Completion]) -> list[Completion]:
-        """Which correct rollouts of the pilot, by their numbers, become known completions."""
-        seen = {each.completion.tokens for each in self.of_donor}
-        distinct = {hits[number].tokens: hits[number] for number in sorted(hits, reverse=True)}
-        return [each for each in reversed(distinct.values()) if each.tokens not in seen][:MAX_NEW_COMPLETIONS]
+    def keep_hit(self, rollout: int, hit: Completion) -> None:
+        """Keep a correct rollout of the pilot if it is new and one of the first, whatever order they come in."""
+        before = self.new_hits.get(hit.tokens)
+        if hit.tokens in self._donor_tokens or (before and before[0] <= rollout):
+            return
+        self.new_hits[hit.tokens] = rollout, hit
+        if len(self.new_hits) > MAX_NEW_COMPLETIONS:
+            del self.new_hits[max(self.new_hits, key=lambda tokens: self.new_hits[tokens][0])]
+
+    def take_new(self) -> list[Completion]:
+        """The correct rollouts of a round that become known completions."""
+        taken = [hit for _, hit in sorted(self.new_hits.values(), key=lambda each: each[0])]
+        self.new_hits = {}
+        return taken

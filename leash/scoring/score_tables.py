@@ -59,7 +59,8 @@ class NoEntropiesError(LeashError):
 
 @dataclass(frozen=True)
 class ScoringJob:
-    """A table of scores to make: a model on traces. `labels` are the key columns of each trace's row."""
+    """A table of scores to make: a model on traces, in the dtype of `weights`. `labels` are the key columns of each
+    trace's row."""
 
     path: Path
     weights: Weights
@@ -78,10 +79,18 @@ class ScoringUnit:
 
 
 def build_job(
-    params: Params, model: str, dataset: str, path: Path, rows: Sequence[Mapping[str, Any]], label_names: Sequence[str]
+    params: Params,
+    model: str,
+    dataset: str,
+    path: Path,
+    rows: Sequence[Mapping[str, Any]],
+    label_names: Sequence[str],
+    *,
+    as_sampled: bool = False,
 ) -> ScoringJob:
     """A model on texts of a data set. A row has a question, a text, whether that `ended`, the table's labels, and
-    perhaps the text's `token_ids`."""
+    perhaps the text's `token_ids`. With `as_sampled` the scores are probabilities of the model that engines sample, so
+    its dtype is theirs; otherwise it is the fastest that fits (`with_scoring_dtype`)."""
     labels = [{name: row[name] for name in label_names} for row in rows]
     traces = [
         Trace(
@@ -92,7 +101,8 @@ def build_job(
         )
         for row in rows
     ]
-    return ScoringJob(path, find_weights(params, model), labels, traces)
+    weights = find_weights(params, model)
+    return ScoringJob(path, weights if as_sampled else with_scoring_dtype(weights), labels, traces)
 
 
 def plan_scoring_workers(params: Params, spec: ScoringSpec) -> WorkerPlan:
@@ -121,12 +131,11 @@ def update_score_tables(
         atomic_io.delete_unfinished(folder)
     window = vllm.max_model_len if spec.engine == "vllm" else None
     # Once per model: `identity` hashes the weights. Changing this text makes all users score everything again.
-    weights = {job.weights: with_scoring_dtype(job.weights) for job in jobs}
     made_with = {
-        given: json.dumps([used.identity, used.dtype, spec_to_dict(spec), window, SCORE_DECIMALS])
-        for given, used in weights.items()
+        weights: json.dumps([weights.identity, weights.dtype, spec_to_dict(spec), window, SCORE_DECIMALS])
+        for weights in {job.weights for job in jobs}
     }
-    score_tables = [ScoreTable(job, schema, weights[job.weights], made_with[job.weights]) for job in jobs]
+    score_tables = [ScoreTable(job, schema, made_with[job.weights]) for job in jobs]
     stale = [table for table in score_tables if not table.is_current()]
     missing = [table.missing_traces() for table in stale]
     units = [unit for i, table in enumerate(stale) for unit in _split_into_units(i, table.weights, spec, missing[i])]
@@ -148,8 +157,8 @@ def update_score_tables(
 class ScoreTable:
     """A job's table on disk and, until it is complete, its parts. `made_with` has all that decides a trace's score."""
 
-    def __init__(self, job: ScoringJob, schema: pa.Schema, weights: Weights, made_with: str) -> None:
-        self.path, self.schema, self.weights, self.made_with = job.path, schema, weights, made_with
+    def __init__(self, job: ScoringJob, schema: pa.Schema, made_with: str) -> None:
+        self.path, self.schema, self.weights, self.made_with = job.path, schema, job.weights, made_with
         keys = [trace.key for trace in job.traces]
         self.traces = dict(zip(keys, job.traces, strict=True))
         self.labels = list(zip(job.labels, keys, strict=True))

@@ -109,7 +109,8 @@ class PrefixTree:
             return []
         place = tree.sequences.index(pack(self.trace))
         nodes = [(level, level.node_of[place]) for level in tree.levels if level.depth < len(self.trace)]
-        rows = [(level.depth, int(level.trials[node]), int(level.hits[node])) for level, node in nodes]
+        # No node: the prefix is so improbable that its mass is 0, and no rollout began with it.
+        rows = [(level.depth, int(level.trials[node]), int(level.hits[node])) for level, node in nodes if node >= 0]
         return [row for row in rows if row[1]]
 
     def _build(self) -> Levels:

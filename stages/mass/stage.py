@@ -84,7 +84,8 @@ def run(params: Params) -> tuple[int, list[str]]:
     linked = {dataset: link_writers(params, connection, both, dataset) for dataset, both in pairs.items()}
     for model, dataset in to_score:
         rows = query_written(connection, linked[dataset], pairs[dataset], model, dataset)
-        jobs.append(build_job(params, model, dataset, tables.mass_path(model, dataset), rows, LABEL_NAMES))
+        path = tables.mass_path(model, dataset)
+        jobs.append(build_job(params, model, dataset, path, rows, LABEL_NAMES, as_sampled=True))
         drawn[model, dataset] = index_drawn_tokens(jobs[-1], rows)
     workers = plan_scoring_workers(params, spec)
     scored = update_score_tables(jobs, tables.MASS_SCHEMA, "mass", workers, spec, params.sample.vllm)

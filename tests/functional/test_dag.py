@@ -127,11 +127,7 @@ def test_less_k_throws_nothing_away_and_leaks_nothing_in(repo: Path) -> None:
 
 def test_the_number_of_processes_changes_nothing(repo: Path, project: Params) -> None:
     """Sampled and verified by hand with two processes and another batch size: the same verdicts."""
-    changes: dict[str, dict[str, Any]] = {
-        "run": {"models": ["base"], "pairs": ["same"], "processes": 2},
-        "sample": {"k": 16, "batch": 50},
-    }
-    params = write_params(Path(), small(pairs={"same": {"base": "base", "rlvr": "base"}}, **changes))
+    params = write_params(Path(), small(run={"processes": 2}, sample={"k": 16, "batch": 50}))
     stage.run(params, "make")
     sample.run(params, "base", "make")
     verify.run(params, "base", "make")
@@ -160,20 +156,21 @@ def test_query_sees_every_table(repo: Path) -> None:
 
 @pytest.mark.usefixtures("project", "undrawn")
 def test_a_data_set_of_ones_own_goes_all_the_way() -> None:
-    """Questions and answers from a CSV file, a pair that is the same model twice, no reference traces."""
+    """Questions and answers from a CSV file, a pair that is the same model under two names, no reference traces."""
     Path("exam.csv").write_text("problem,answer\ncompute 3 + 4 :,7\ncompute 9 + 4 - 2 :,11\n")
     raw = small(
-        run={"models": ["base"], "datasets": ["exam"], "pairs": ["self"], "processes": 1},
+        run={"models": ["base", "again"], "datasets": ["exam"], "pairs": ["self"], "processes": 1},
         sample={"k": 8, "batch": 64},
     )
-    raw["pairs"]["self"] = {"base": "base", "rlvr": "base", "training": "other"}
+    raw["models"]["again"] = raw["models"]["base"]
+    raw["pairs"]["self"] = {"base": "base", "rlvr": "again", "training": "other"}
     raw["datasets"]["exam"] = {"path": "exam.csv", "question": "problem", "answer": "answer", "grader": "math"}
     params = write_params(Path(), raw)
     made.sampled(params)
     made.reported(params)
     metrics = json.loads(Path("reports/metrics.json").read_text())["pairs"]["self"]
     assert metrics["P"] == 2
-    assert metrics["base_pass@1"] == metrics["rlvr_pass@1"] > 0
+    assert min(metrics["base_pass@1"], metrics["rlvr_pass@1"]) > 0
     assert (metrics["E"], metrics["S"], metrics["SRR"], metrics["NDR"]) == (0, 0, 1, 0)
 
 

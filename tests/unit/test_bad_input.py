@@ -286,9 +286,9 @@ ROWS = [
     {"id": "b", "question": "And 1/2?", "answer": ["1/2", 0.5]},
 ]
 FETCHED = {
-    "run": {"models": ["mine"], "datasets": ["exam"], "pairs": ["mine"]},
-    "models": {"mine": {"engine": "import"}},
-    "pairs": {"mine": {"base": "mine", "rlvr": "mine"}},
+    "run": {"models": ["mine", "tuned"], "datasets": ["exam"], "pairs": ["tuned"]},
+    "models": {"mine": {"engine": "import"}, "tuned": {"engine": "import"}},
+    "pairs": {"tuned": {"base": "mine", "rlvr": "tuned"}},
     "sample": {"k": 1, "max_tokens": 1},
 }
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from leash import atomic_io, tables
 from leash import sample_ledger as ledger_module
 from leash.engines.protocol import Completion
-from leash.sample_ledger import Ledger, LedgerLockedError, LostManifestError, SamplesMismatchError
+from leash.sample_ledger import Ledger, LedgerLockedError, LostManifestError, SampleKey, SamplesMismatchError
 from leash.statistics import seeds
 from tests.faults import damage
 
@@ -112,12 +113,12 @@ def test_a_kill_between_shards_loses_nothing(tmp_path: Path, monkeypatch: pytest
     write = Ledger._write_shard
     shards = 0
 
-    def killed(self: Ledger, rows: object) -> None:
+    def killed(self: Ledger, keys: Sequence[SampleKey], rows: pa.Table) -> None:
         nonlocal shards
         if shards == written:
             raise KeyboardInterrupt
         shards += 1
-        write(self, rows)
+        write(self, keys, rows)
 
     monkeypatch.setattr(Ledger, "_write_shard", killed)
     if written < 5:
@@ -356,6 +357,44 @@ def test_samples_that_are_not_retained_are_gone_and_the_others_are_in_the_same_f
     assert read_files(tmp_path / "some") == read_files(tmp_path / "only")
     some.retain(set())
     assert some.empty
+
+
+@pytest.mark.parametrize("finish", ["retain", "settle"])
+def test_shards_are_written_without_all_texts_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finish: str
+) -> None:
+    """They may be larger than memory, and than the 2 GiB of a column."""
+    monkeypatch.setattr(ledger_module, "MAX_READ_BYTES", 2**23)
+    ledger = open_ledger(tmp_path)
+    for part in range(8):
+        samples = range(part, 128, 8)
+        ledger._unflushed = [Completion("p0", sample, "x" * 2**20, 1, "stop", None) for sample in samples]
+        ledger.flush()
+    usual, pool = pa.default_memory_pool(), pa.system_memory_pool()  # the second counts what this test alone takes
+    pa.set_memory_pool(pool)
+    try:
+        if finish == "retain":
+            ledger.retain({("p0", sample) for sample in range(127)})
+        else:
+            ledger.settle()
+    finally:
+        pa.set_memory_pool(usual)
+    assert 2**20 < pool.max_memory() < 96 * 2**20  # the texts have 128
+    shards = tables.shards(tmp_path)
+    kept = [s for shard in shards for s in pq.read_table(shard, columns=["sample"])["sample"].to_pylist()]
+    assert kept == list(range(127 if finish == "retain" else 128))
+
+
+def test_shards_of_which_all_samples_are_retained_stay_as_they_are(tmp_path: Path) -> None:
+    ledger = open_ledger(tmp_path)
+    ledger.add(make_completions(("p0", sample) for sample in range(40)))
+    ledger.settle()
+    before = {shard: shard.stat().st_ino for shard in tables.shards(tmp_path)}
+    assert len(before) == 3
+    ledger.retain({("p0", sample) for sample in range(37)})
+    after = {shard: shard.stat().st_ino for shard in tables.shards(tmp_path)}
+    assert len(after.items() & before.items()) == 2
+    assert len(after) == 3
 
 
 def test_a_kill_while_samples_are_retained_loses_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,6 +59,7 @@ BAD: list[tuple[dict[str, dict[str, Any]], type[errors.ParamError], str, dict[st
     ({"sample": {"stop": [3]}}, errors.BadValueError, "sample.stop.0", {"value": "3"}),
     ({"models": {"base": {"path": "a", "stop": [""]}}}, errors.BadValueError, "models.base.stop", {}),
     ({"run": {"pairs": ["sft"]}}, errors.BadListError, "pairs.sft", {"name": "sft"}),
+    ({"pairs": {"rlvr": {"base": "base", "rlvr": "base"}}}, errors.ParamError, "pairs.rlvr", {}),
     ({"run": {"pairs": ["ghost"]}}, errors.BadListError, "run.pairs", {"name": "ghost"}),
     ({"run": {"models": ["base", "ghost"]}}, errors.BadListError, "run.models", {"name": "ghost"}),
     ({"run": {"datasets": ["ghost"]}, "categorize": {"k": 8}}, errors.BadListError, "run.datasets", {"name": "ghost"}),

@@ -3,11 +3,14 @@ nothing twice."""
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
+import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import chdir
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +18,26 @@ import numpy as np
 import pytest
 
 from leash import database, tables
-from leash.engines.protocol import PrefixNotSupportedError
+from leash.engines import selection
+from leash.engines.openai_engine import ServerUnavailableError, ServerUnreachableError
+from leash.engines.protocol import Completion as Drawn
+from leash.engines.protocol import Decoding, PrefixNotSupportedError, Request
+from leash.engines.selection import EngineSpec
 from leash.engines.torch_engine import TorchEngine
 from leash.grading.graders import registry
 from leash.params.groups import Params, Reach
 from leash.reach import examine, tasks
 from leash.reach.known import Completion, build_completions, count_distinct
+from leash.reach.known_scores import score_completions
 from leash.reach.rows import build_row, find_cut_token
-from leash.reach.search import KnownCompletion, Search
+from leash.reach.search import MAX_NEW_COMPLETIONS, KnownCompletion, Search
 from leash.sample_ledger import Ledger
+from leash.scheduler.worker_plan import WorkerPlan
+from leash.scoring.score_tables import MADE_WITH_KEY
 from leash.statistics.prefix_tree import Prefix
-from leash.weights import find_weights, load_end_tokens, load_model, load_tokenizer
+from leash.weights import Weights, find_weights, load_end_tokens, load_model, load_tokenizer
 from stages.fetch import stage as fetch
+from stages.mass import stage as mass
 from stages.reach import stage as reach
 from stages.sample import stage as sample
 from stages.verify import stage as verify
@@ -34,6 +45,7 @@ from tests.conftest import ROOT, small, write_params
 from tests.served import Fault, Served
 
 SETTINGS = {"rollouts": 64}
+MODELS = small()["models"]
 
 
 def parameters(**changes: dict[str, Any]) -> Params:
@@ -228,6 +240,79 @@ def test_a_kill_in_any_round_leaves_what_was_drawn(run: Path, examined: Path, mo
     assert files(run) == files(examined)
 
 
+class Unsteady:
+    """An engine whose call of this number fails."""
+
+    def __init__(self, weights: Weights, error: Exception, failing: int) -> None:
+        self._engine = TorchEngine(*load_model(weights))
+        self._lock, self._error, self._calls, self._failing = threading.Lock(), error, 0, failing
+
+    def complete(self, requests: Iterable[Request], decoding: Decoding) -> Iterator[Drawn]:
+        with self._lock:
+            self._calls += 1
+            if self._calls == self._failing:
+                raise self._error
+            yield from list(self._engine.complete(requests, decoding))
+
+    def close(self) -> None:
+        self._engine.close()
+
+
+def fail_once(monkeypatch: pytest.MonkeyPatch, error: Exception, failing: int) -> None:
+    """One run with an engine that cannot draw the same rollout again, and fails."""
+
+    def build(params: Params, model: str, **_: bool) -> EngineSpec:
+        make = partial(Unsteady, find_weights(params, model), error, failing)
+        return EngineSpec("torch", "torch", make, 8, WorkerPlan(at_once=2), reproducible=False)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(examine, "build_engine_spec", build)
+        with pytest.raises(type(error)):
+            reach.run(parameters())
+
+
+def test_rollouts_that_were_underway_count_as_wrong_if_the_engine_cannot_draw_them_again(
+    run: Path, examined: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The long ones are underway when a run dies: drawn anew, some would be short and correct."""
+    fail_once(monkeypatch, ServerUnavailableError("server", "The connection broke."), 4)
+    done = {(row["problem_id"], row["sample"]) for row in _stored()}
+    assert done
+    reach.run(parameters())
+    assert "count as wrong" in capsys.readouterr().err
+    lost = [row for row in _stored() if row["finish"] == "lost"]
+    assert 8 <= len(lost) <= 2 * 2 * 8
+    assert not done & {(row["problem_id"], row["sample"]) for row in lost}
+    assert {(row["text"], row["tokens"] - len(row["token_ids"])) for row in lost} == {("", 0)}
+    assert sum(1 for _ in _stored()) == sum(row["pilot"] + row["rollouts"] for row in rows())
+    assert not list(Path("data/rollouts").rglob(".started*"))
+    assert reach.run(parameters()) == (0, [])
+
+
+def test_nothing_is_lost_if_the_server_was_not_there(
+    run: Path, examined: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_once(monkeypatch, ServerUnreachableError("server", "No server answers."), 1)
+    reach.run(parameters())
+    assert files(run) == files(examined)
+
+
+def test_vllm_continues_prefixes_with_a_seed_for_each(monkeypatch: pytest.MonkeyPatch, project: Params) -> None:
+    monkeypatch.setattr(selection, "find_spec", lambda _: True)
+    monkeypatch.setattr(selection, "version", lambda _: "1")
+
+    def build(dtype: str, **prefixes: bool) -> tuple[bool, bool]:
+        models = {"base": MODELS["base"] | {"dtype": dtype}}
+        params = parameters(sample={"engine": "vllm", "vllm": {"seeds": False}}, models=models)
+        spec = selection.build_engine_spec(params, "base", **prefixes)
+        assert isinstance(spec.make, partial)
+        return spec.make.args[1].seeds, spec.reproducible
+
+    assert build("float32") == (False, False)
+    assert build("float32", prefixes=True) == (True, True)
+    assert build("bfloat16", prefixes=True) == (True, False)
+
+
 def _stored() -> Iterator[dict[str, Any]]:
     for model in ("base", "rlvr"):
         yield from Ledger(tables.rollouts_folder("rlvr", model, "make")).texts()
@@ -280,6 +365,27 @@ def test_a_completion_that_no_longer_counts_changes_only_its_own_problem(again: 
     assert drawn <= 64 * 2
     kept = next(row for row in rows() if row["problem_id"] == other["problem_id"] and row["target"] == "rlvr")
     assert other == kept or other["problem_id"] == first["problem_id"]
+
+
+@pytest.mark.parametrize("stage", ["reach", "mass"])
+def test_probabilities_of_what_was_sampled_are_in_the_dtype_of_sampling(
+    again: Path, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
+    """Where no dtype is set, engines sample in float32, also beside a GPU."""
+    monkeypatch.setattr("leash.weights.has_gpu", lambda: True)
+    models = {name: {key: value for key, value in model.items() if key != "dtype"} for name, model in MODELS.items()}
+    params = parameters(models=models, categorize={"units": ["completion"]})
+    if stage == "reach":
+        problem = rows()[0]["problem_id"]
+        completion = Completion(tuple(load_tokenizer(find_weights(params, "base"))("7")["input_ids"]), "7", False)
+        score_completions(params, [("base", "make", problem, completion)], "known")
+        made = tables.rollout_scores_path("base", "make", "known")
+    else:
+        monkeypatch.setattr(mass, "MIN_COVERAGE", 0.0)
+        assert mass.run(params)[0] > 0
+        made = tables.mass_path("base", "make")
+    _, dtype, *_ = json.loads(tables.read_metadata(made)[MADE_WITH_KEY])
+    assert dtype == "float32"
 
 
 def test_off_by_default_writes_empty_tables(run: Path) -> None:
@@ -450,6 +556,42 @@ def test_the_audit_shows_complete_solutions_that_count_without_a_rollout(project
     assert found["hit_shares"] == pytest.approx([1e-2 / 1.111e-2, 1e-3 / 1.111e-2, 1e-4 / 1.111e-2])
 
 
+def test_a_prefix_too_improbable_for_a_float_proves_nothing_and_stops_nothing(project: Params) -> None:
+    """At the depth that the user wants, 800 nats deep, all masses are 0."""
+    nlls = np.full(1000, 1.0)
+    completion = Completion(tuple(range(4, 1004)), "a", True, times=Counter(base=3))
+    search = search_with([KnownCompletion(completion, nlls, nlls / 1000, 1000.0)], depths=[800])
+    assert [search.plan(number) for number in (1, 2, 3)] == [[], [], []]
+    found = build_row(search, load_tokenizer(find_weights(project, "base")))
+    assert (found["status"], found["completions"], found["rollouts"], found["cut_token"]) == ("no_hit", 1, 0, None)
+    assert found.get("certificate") is None
+    assert found["upper"] == pytest.approx(1 - 0.05 ** (1 / 100))
+
+
+def test_no_more_correct_rollouts_are_held_than_are_scored() -> None:
+    """Those with the lowest numbers, whatever order they are read in."""
+    known = KnownCompletion(Completion((5, 6), "a", True, times=Counter(base=3)), np.ones(2), np.ones(2), 2.0)
+    numbers = list(range(MAX_NEW_COMPLETIONS + 9))
+    for order in (numbers, numbers[::-1]):
+        search = search_with([known])
+        for number in order:
+            search.keep_hit(number, Completion((5, 7, number // 2), "a", True))
+            search.keep_hit(number, Completion((5, 6), "a", True))  # the donor wrote that
+        assert len(search.new_hits) == MAX_NEW_COMPLETIONS // 2 + 5
+        search = search_with([known])
+        for number in order:
+            search.keep_hit(number, Completion((5, 7, number), "a", True))
+            assert len(search.new_hits) <= MAX_NEW_COMPLETIONS
+        first = [(5, 7, number) for number in range(MAX_NEW_COMPLETIONS)]
+        assert [each.tokens for each in search.take_new()] == first
+        assert search.take_new() == []
+
+
+def search_with(known: list[KnownCompletion], **settings: Any) -> Search:
+    place = tasks.Place("rlvr", "make", "rlvr", "rlvr", "base", 100)
+    return Search(tasks.Task(place, "p", 100, 0, 100, 3, False), known, Reach(**{"rollouts": 64, **settings}))
+
+
 def test_a_problem_that_stopped_at_its_last_hit_is_no_target(run: Path) -> None:
     params = parameters(sample={"stop_after": 2})
     connection = database.open_database(params, only=["verdicts"])
@@ -499,7 +641,15 @@ def test_what_the_target_would_not_have_ended_there_is_impossible() -> None:
 
 
 def test_the_ends_are_those_of_the_engine(project: Params) -> None:
-    assert load_end_tokens(find_weights(project, "base")) == {2}
+    assert load_end_tokens(find_weights(project, "base"), "torch") == {2}
+    # vLLM also ends at the tokenizer's end of text, which the generation config may not have.
+    folder = shutil.copytree(Path("models/embedded/base").resolve(), Path("other"))
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps(config | {"eos_token": "+"}))
+    params = parameters(models={"base": MODELS["base"] | {"path": "other"}})
+    plus = load_tokenizer(find_weights(params, "base")).convert_tokens_to_ids("+")
+    ends = {engine: load_end_tokens(find_weights(params, "base"), engine) for engine in ("torch", "vllm", "openai")}
+    assert ends == {"torch": {2}, "vllm": {2, plus}, "openai": {2, plus}}
 
 
 def test_the_leash_is_cut_at_the_least_likely_token_of_the_steepest_rise() -> None:

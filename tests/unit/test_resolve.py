@@ -10,10 +10,15 @@ from typing import Any
 
 import pytest
 
-from leash import atomic_io, weights
+from leash import atomic_io, tables, weights
+from leash.engines.protocol import Completion
 from leash.importing import importer
 from leash.params.groups import Params
+from leash.problems import load_problems
+from leash.sample_ledger import Ledger
 from leash.sampling import metadata
+from leash.sampling.sampler import fingerprint
+from stages.fetch import stage as fetch
 from stages.resolve import stage
 from stages.sample import stage as sample
 from tests.conftest import small, write_params
@@ -136,15 +141,33 @@ def test_large_files_are_hashed_again_only_when_size_or_times_change(
     assert atomic_io.cached_file_hash(file) == whole(file)
 
 
-def test_weights_that_score_imported_completions_are_noted_beside_them(project: Params) -> None:
+def test_weights_that_score_what_a_server_drew_are_noted_beside_it(project: Params) -> None:
     """`verify` depends on this metadata, and the scoring stages depend on its verdicts."""
+    shutil.copytree("models/embedded/base", "checkpoint")
+    params = write_params(Path(), small(models={"base": {"engine": "openai", "path": "checkpoint"}}, sample={"k": 1}))
+    fetch.run(params, "chain")
+    drawn = Ledger(tables.completions_folder("base", "chain"))
+    drawn.open(fingerprint(params, "base", "chain"), {}, again="")
+    drawn.add(Completion(problem, 0, "7", 2, "stop", None) for problem in load_problems("chain"))
+    drawn.settle()
+    drawn.close()
+    notes = []
+    for model in ("base", "sft"):
+        shutil.copy(f"models/embedded/{model}/model.safetensors", "checkpoint")
+        assert sample.run(params, "base", "chain").samples == 0  # there is no server
+        metadata.copy_metadata_to_verdicts("base", "chain")
+        notes.append((metadata.load_metadata("base", "chain") or {})["scored_by"])
+    assert notes[0] != notes[1] == weights.folder_hash(Path("checkpoint"))
+
+
+def test_weights_that_score_imported_completions_are_noted_beside_them(project: Params) -> None:
     row = {"question": "compute 1 + 1 :", "answer": "2", "completions": ["\\boxed{ 2 }"]}
     Path("samples.jsonl").write_text(json.dumps(row) + "\n")
     importer.run([Path("samples.jsonl")], "mine", "exam")
     shutil.copytree("models/embedded/base", "checkpoint")
     raw = small(run={"models": ["mine", "base"], "pairs": ["same"], "datasets": ["exam"]})
     raw["models"]["mine"] = {"engine": "import", "path": "checkpoint"}
-    raw["pairs"]["same"] = {"base": "mine", "rlvr": "mine"}
+    raw["pairs"]["same"] = {"base": "base", "rlvr": "mine"}
     raw["datasets"]["exam"] = {"imported": True, "k": 1}
     params = write_params(Path(), raw)
     notes = []

@@ -207,10 +207,10 @@ def test_the_stage_samples_questions_with_images(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(selection, "_load_vllm", lambda *_: vllm)  # the running engine
     raw = small(sample={"k": 6, "engine": "vllm", "vllm": {"max_model_len": 128, "eager": True}, "max_tokens": 12})
-    raw["models"] = {"eyes": {"path": weights.source, "dtype": "float32"}}
+    raw["models"] = {name: {"path": weights.source, "dtype": "float32"} for name in ("eyes", "again")}
     raw["datasets"] = {"pictures": {"path": "pictures.parquet", "grader": "exact", "chat": True, "system": "make"}}
-    raw["pairs"] = {"same": {"base": "eyes", "rlvr": "eyes"}}
-    raw["run"] |= {"models": ["eyes"], "datasets": ["pictures"], "pairs": ["same"]}
+    raw["pairs"] = {"same": {"base": "eyes", "rlvr": "again"}}
+    raw["run"] |= {"models": ["eyes", "again"], "datasets": ["pictures"], "pairs": ["same"]}
     params = write_params(tmp_path, raw)
     write_problems([[RED], [BLUE], None])
 
