@@ -121,7 +121,7 @@ TABLE_CAPTIONS: dict[str, tuple[str, str]] = {  # title, note
     "judged": (
         "What a judge says of the working",
         "One row per pair and group of problems whose hits a judge was asked about: the sound hits of both models and "
-        "P, E, S, O, corrected for the errors that the judge makes on planted ones.",
+        "P, E, S, O and CoT-pass@k, corrected for the errors that the judge makes on planted ones.",
     ),
     "consolidation": (
         "How much of the base's reach one sample of the trained model has",

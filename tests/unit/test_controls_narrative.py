@@ -271,6 +271,7 @@ JUDGED: dict[str, Any] = {
     "specificity": {"base": rate(0.9), "rlvr": rate(0.95)},
     "sound_hits": {role: {"value": 60.0, "low": 50.0, "high": 70.0} for role in ("base", "rlvr")},
     "categories": {letter: {"value": 6.12, "low": 3.0, "high": 9.5} for letter in "PESO"},
+    "cot_pass_at_k": {"base": {"1": rate(0.1), "8": rate(0.25)}, "rlvr": {"1": rate(0.2), "8": rate(0.5)}},
     "refused": None,
 }
 
