@@ -7,7 +7,8 @@ Out: data/params/*.json  one file per group, model and data set of the run. The 
      data/inputs/        symbolic links to the data files, weights, grader functions, prompts and traces that
                          params.yaml names by path. DVC follows a link, so `dvc status` sees an edit behind it.
 
-This stage runs first, so it refuses bad names before a shell sees them. It does not read the files behind the links.
+This stage runs first, so a mistake in params.yaml stops a run before any work. It does not read the files behind the
+links.
 """
 
 from __future__ import annotations
