@@ -33,6 +33,7 @@ STAGES_BY_LEVEL: dict[str, tuple[str, ...]] = {
     "everything": (),  # DVC transfers all stages if none is named; most of it is completions
     # What every metric is computed from, at any epsilon and any k that was drawn: megabytes.
     "verdicts": ("fetch", "verify", "reasoning", "mass", "categorize", "perplexity", "entropy", "report"),
+    "completions": ("sample",),  # alone, for a remote of their own
     "report": ("report",),
 }
 # Single outputs of other stages. Rollouts have texts, the tables made from them do not.
@@ -563,14 +564,16 @@ def _table_names(sql: str) -> list[str]:
         return []
 
 
-def _run_dvc_transfer(direction: str, level: str, remote: str | None) -> None:
-    # Two calls: beside an output, DVC 3.67 leaves out most files of the stages that are named with it.
-    outputs = OUTPUTS_BY_LEVEL.get(level)
-    for targets in (STAGES_BY_LEVEL[level], outputs) if outputs else (STAGES_BY_LEVEL[level],):
-        command = [direction, *(("-r", remote) if remote else ()), *targets]
-        _echo(shlex.join(["dvc", *command]), err=True)
-        if code := subprocess.run([sys.executable, "-m", "dvc", *command], check=False).returncode:
-            sys.exit(code)
+def _targets(level: str) -> list[tuple[str, ...]]:
+    """What DVC must be asked for, one call after the other: beside an output, DVC 3.67 leaves out most files of the
+    stages that are named with it."""
+    return [STAGES_BY_LEVEL[level], *([OUTPUTS_BY_LEVEL[level]] if level in OUTPUTS_BY_LEVEL else [])]
+
+
+def _run_dvc(*command: str) -> None:
+    _echo(shlex.join(["dvc", *command]), err=True)
+    if code := subprocess.run([sys.executable, "-m", "dvc", *command], check=False).returncode:
+        sys.exit(code)
 
 
 @main.command()
@@ -579,9 +582,10 @@ def _run_dvc_transfer(direction: str, level: str, remote: str | None) -> None:
 def push(level: str, remote: str | None) -> None:
     """Send results to a DVC remote.
 
-    LEVEL: everything, verdicts (enough for every metric), or report.
+    LEVEL: everything, verdicts (enough for every metric), report, or completions alone.
     """
-    _run_dvc_transfer("push", level, remote)
+    for targets in _targets(level):
+        _run_dvc("push", *(("-r", remote) if remote else ()), *targets)
 
 
 @main.command()
@@ -590,9 +594,17 @@ def push(level: str, remote: str | None) -> None:
 def pull(level: str, remote: str | None) -> None:
     """Get results from a DVC remote.
 
-    LEVEL: everything, verdicts (enough for every metric), or report.
+    LEVEL: everything, verdicts (enough for every metric), report, or completions alone.
+
+    Compares every file with dvc.lock before it puts any in place.
     """
-    _run_dvc_transfer("pull", level, remote)
+    from leash.dvc_pull import FetchSummary, describe_trust, fetch_results
+
+    loading.load()  # checks the names that DVC makes paths of
+    fetched = [fetch_results(targets, remote) for targets in _targets(level)]
+    for targets in _targets(level):
+        _run_dvc("checkout", *targets)
+    _echo(describe_trust(FetchSummary(*map(sum, zip(*fetched, strict=True)))), err=True)
 
 
 @main.command()
