@@ -429,7 +429,7 @@ def plan(
 
 @main.command()
 @click.argument("file", default="-", metavar="[FILE]")
-@click.option("--grader", default="math", show_default=True, help="The grader; your own function as module:function.")
+@click.option("--grader", default="math", show_default=True, help="The grader; mine:score is `score` of your mine.py.")
 @click.option(
     "--reading",
     type=click.Choice(["strict", "lenient"]),
