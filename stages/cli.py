@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,6 +22,7 @@ import click
 from leash.errors import LeashError, Terminated, first_line
 from leash.formatting import escape_controls
 from leash.params import groups, loading
+from leash.params.errors import UnnamedRunError
 
 if TYPE_CHECKING:
     from leash.sampling import cost_estimate
@@ -30,6 +33,7 @@ STAGES_BY_LEVEL: dict[str, tuple[str, ...]] = {
     "everything": (),  # DVC transfers all stages if none is named; most of it is completions
     # What every metric is computed from, at any epsilon and any k that was drawn: megabytes.
     "verdicts": ("fetch", "verify", "reasoning", "mass", "categorize", "perplexity", "entropy", "report"),
+    "completions": ("sample",),  # alone, for a remote of their own
     "report": ("report",),
 }
 # Single outputs of other stages. Rollouts have texts, the tables made from them do not.
@@ -132,18 +136,36 @@ def train(file: Path) -> None:
         _echo("This run does not use the embedded models: nothing to train.")
 
 
+def find_names(command: str, given: tuple[str | None, ...], runs: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """The names on the command line; without any, those of the stage that DVC runs (`DVC_STAGE`: sample@base-chain).
+
+    So dvc.yaml pastes no name of params.yaml into a command, where a shell would read it as code."""
+    names = tuple(name for name in given if name is not None)
+    # From another folder, DVC writes ../dvc.yaml:sample@base-chain.
+    stage = re.fullmatch(rf"(?:.*:)?{command}@(.*)", os.environ.get("DVC_STAGE", ""), re.DOTALL)
+    if not names and stage and stage[1] in runs:
+        return runs[stage[1]]
+    if len(names) < len(given):
+        raise UnnamedRunError(command, runs.values())
+    return names
+
+
 @main.command()
-@click.argument("dataset")
+@click.argument("dataset", required=False)
 @click.option("--preview", is_flag=True, help="Only print a few problems as the model will see them.")
 @click.option("--model", help="With --preview: the model whose prompts to show (default: the first of the run).")
 @PARAMS_OPTION
-def fetch(dataset: str, preview: bool, model: str | None, file: Path) -> None:
-    """Load the problems of a data set."""
+def fetch(dataset: str | None, preview: bool, model: str | None, file: Path) -> None:
+    """Load the problems of a data set.
+
+    `dvc repro` runs it for each data set; by hand, name one.
+    """
     from leash.datasets.preview import format_preview
     from leash.formatting import pluralize
     from stages.fetch.stage import run
 
     params = loading.load(file)
+    (dataset,) = find_names("fetch", (dataset,), {name: (name,) for name in params.run.datasets})
     if preview:
         _echo(format_preview(params, dataset, model))
         return
@@ -155,21 +177,23 @@ def fetch(dataset: str, preview: bool, model: str | None, file: Path) -> None:
 
 
 @main.command()
-@click.argument("model")
-@click.argument("dataset")
+@click.argument("model", required=False)
+@click.argument("dataset", required=False)
 @click.option("--resample", is_flag=True, help="Delete the samples on disk and start over.")
 @click.option("--show-prompt", is_flag=True, help="Only print the complete prompt of the first problem.")
 @PARAMS_OPTION
-def sample(model: str, dataset: str, resample: bool, show_prompt: bool, file: Path) -> None:
+def sample(model: str | None, dataset: str | None, resample: bool, show_prompt: bool, file: Path) -> None:
     """Sample a model on a data set.
 
-    Only samples that are not on disk yet are drawn, so a stopped run resumes.
+    `dvc repro` runs it for each model and data set; by hand, name them. Only samples that are not on disk yet are
+    drawn, so a stopped run resumes.
     """
     from leash.sampling import sampler
     from leash.sampling.duplicate_samples import find_repeat_warning
     from stages.sample import stage
 
     params = loading.load(file)
+    model, dataset = find_names("sample", (model, dataset), params.runs())
     params.known_dataset(dataset)
     if show_prompt:
         _echo(sampler.format_first_prompt(params, model, dataset))
@@ -183,11 +207,14 @@ def sample(model: str, dataset: str, resample: bool, show_prompt: bool, file: Pa
 
 
 @main.command()
-@click.argument("model")
-@click.argument("dataset")
+@click.argument("model", required=False)
+@click.argument("dataset", required=False)
 @PARAMS_OPTION
-def verify(model: str, dataset: str, file: Path) -> None:
-    """Grade the completions of a model on a data set."""
+def verify(model: str | None, dataset: str | None, file: Path) -> None:
+    """Grade the completions of a model on a data set.
+
+    `dvc repro` runs it for each model and data set; by hand, name them.
+    """
     from leash.params.security import refuse_unlisted_graders
     from leash.problems import load_problems
     from leash.sample_ledger import Ledger
@@ -196,6 +223,7 @@ def verify(model: str, dataset: str, file: Path) -> None:
     from stages.verify.stage import run
 
     params = loading.load(file)
+    model, dataset = find_names("verify", (model, dataset), params.runs())
     params.known_model(model)
     params.known_dataset(dataset)
     refuse_unlisted_graders(params, dataset, (problem["grader"] for problem in load_problems(dataset).values()))
@@ -401,7 +429,7 @@ def plan(
 
 @main.command()
 @click.argument("file", default="-", metavar="[FILE]")
-@click.option("--grader", default="math", show_default=True, help="The grader; your own function as module:function.")
+@click.option("--grader", default="math", show_default=True, help="The grader; mine:score is `score` of your mine.py.")
 @click.option(
     "--reading",
     type=click.Choice(["strict", "lenient"]),
@@ -536,14 +564,16 @@ def _table_names(sql: str) -> list[str]:
         return []
 
 
-def _run_dvc_transfer(direction: str, level: str, remote: str | None) -> None:
-    # Two calls: beside an output, DVC 3.67 leaves out most files of the stages that are named with it.
-    outputs = OUTPUTS_BY_LEVEL.get(level)
-    for targets in (STAGES_BY_LEVEL[level], outputs) if outputs else (STAGES_BY_LEVEL[level],):
-        command = [direction, *(("-r", remote) if remote else ()), *targets]
-        _echo(shlex.join(["dvc", *command]), err=True)
-        if code := subprocess.run([sys.executable, "-m", "dvc", *command], check=False).returncode:
-            sys.exit(code)
+def _targets(level: str) -> list[tuple[str, ...]]:
+    """What DVC must be asked for, one call after the other: beside an output, DVC 3.67 leaves out most files of the
+    stages that are named with it."""
+    return [STAGES_BY_LEVEL[level], *([OUTPUTS_BY_LEVEL[level]] if level in OUTPUTS_BY_LEVEL else [])]
+
+
+def _run_dvc(*command: str) -> None:
+    _echo(shlex.join(["dvc", *command]), err=True)
+    if code := subprocess.run([sys.executable, "-m", "dvc", *command], check=False).returncode:
+        sys.exit(code)
 
 
 @main.command()
@@ -552,9 +582,10 @@ def _run_dvc_transfer(direction: str, level: str, remote: str | None) -> None:
 def push(level: str, remote: str | None) -> None:
     """Send results to a DVC remote.
 
-    LEVEL: everything, verdicts (enough for every metric), or report.
+    LEVEL: everything, verdicts (enough for every metric), report, or completions alone.
     """
-    _run_dvc_transfer("push", level, remote)
+    for targets in _targets(level):
+        _run_dvc("push", *(("-r", remote) if remote else ()), *targets)
 
 
 @main.command()
@@ -563,9 +594,17 @@ def push(level: str, remote: str | None) -> None:
 def pull(level: str, remote: str | None) -> None:
     """Get results from a DVC remote.
 
-    LEVEL: everything, verdicts (enough for every metric), or report.
+    LEVEL: everything, verdicts (enough for every metric), report, or completions alone.
+
+    Compares every file with dvc.lock before it puts any in place.
     """
-    _run_dvc_transfer("pull", level, remote)
+    from leash.dvc_pull import FetchSummary, describe_trust, fetch_results
+
+    loading.load()  # checks the names that DVC makes paths of
+    fetched = [fetch_results(targets, remote) for targets in _targets(level)]
+    for targets in _targets(level):
+        _run_dvc("checkout", *targets)
+    _echo(describe_trust(FetchSummary(*map(sum, zip(*fetched, strict=True)))), err=True)
 
 
 @main.command()

@@ -89,6 +89,17 @@ class ConflictError(ParamError):
         super().__init__(key, f"is {value}, but {reason}.")
 
 
+class UnnamedRunError(LeashError):
+    """A command names no data set (and model), and DVC does not run it for one of this run. `known` are the names that
+    it can have."""
+
+    def __init__(self, command: str, known: Iterable[tuple[str, ...]]) -> None:
+        self.command, self.known = command, tuple(known)
+        each = "a data set" if command == "fetch" else "a model and a data set"
+        example = " ".join(next(iter(self.known), ("NAME",)))
+        super().__init__(f"`leash {command}` needs {each} of this run: for example `leash {command} {example}`.")
+
+
 class NotInParamsError(LeashError):
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         self.kind, self.name, self.known = kind, name, tuple(known)

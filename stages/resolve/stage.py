@@ -7,7 +7,8 @@ Out: data/params/*.json  one file per group, model and data set of the run. The 
      data/inputs/        symbolic links to the data files, weights, grader functions, prompts and traces that
                          params.yaml names by path. DVC follows a link, so `dvc status` sees an edit behind it.
 
-This stage runs first, so it refuses bad names before a shell sees them. It does not read the files behind the links.
+This stage runs first, so a mistake in params.yaml stops a run before any work. It does not read the files behind the
+links.
 """
 
 from __future__ import annotations
@@ -134,7 +135,8 @@ def find_inputs(params: Params) -> Iterator[Input]:
         # What decides its grades beside our own code: the user's grader function and the judge's prompt.
         folder, key = INPUTS_DIR / "graders" / name, f"datasets.{name}.grader"
         yield Input(folder / "grader.txt", key, None, dataset.grader or "the grader of its family")
-        if dataset.grader and (file := registry.custom_grader_path(dataset.grader)):
+        if dataset.grader and ":" in dataset.grader:
+            file = registry.find_grader_file(dataset.grader)
             yield Input(folder / file.name, key, str(file), "")
         if prompt := params.verify.judge.prompt:
             graded = all(tables.shards(tables.verdicts_folder(model, name)) for model in params.run.models)

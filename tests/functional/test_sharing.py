@@ -150,7 +150,7 @@ def test_samples_that_a_remote_may_have_are_not_drawn_again_by_default(
 ) -> None:
     complaint = run_failing("dvc", "repro", cwd=clone)
     assert ELSEWHERE in complaint
-    assert "leash sample base make, exited with 2" in complaint
+    assert "'sample@base-make': failed to run: leash sample, exited with 2" in complaint
     assert not (clone / "data" / "completions").exists()
     monkeypatch.chdir(clone)
     with monkeypatch.context() as meant:

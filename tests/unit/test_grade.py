@@ -99,8 +99,8 @@ def test_a_bad_line_is_named_after_the_lines_before_it_are_graded(line: bytes, f
     [
         (["ghost.jsonl"], ["ghost.jsonl", "No such file or directory"]),
         (["--grader", "ghost"], ["no grader ghost", "math"]),
-        (["--grader", "ghost:f"], ["ghost:f", "ModuleNotFoundError"]),
-        (["--grader", "json:ghost"], ["json has no function ghost"]),
+        (["--grader", "ghost:f"], ["ghost:f", "there is no ghost.py beside params.yaml"]),
+        (["--grader", "json:ghost"], ["there is no json.py"]),
         (["--grader", "judge"], ["judge", "`leash verify`"]),
     ],
 )

@@ -77,17 +77,16 @@ def test_a_default_dtype_differs_from_an_explicit_one(project: Params) -> None:
 def test_links_lead_to_the_files_and_survive_moving_the_project(tmp_path: Path, project: Params) -> None:
     raw = small()
     Path("exam.jsonl").write_text('{"question": "1 + 1", "answer": "2"}\n')
-    Path("graders").mkdir()
-    Path("graders/mine.py").write_text("def score(answer, gold, meta): return 1.0\n")
+    Path("mine.py").write_text("def score(answer, gold, meta): return 1.0\n")
     (tmp_path / "far").mkdir()
-    raw["datasets"]["exam"] = {"path": "exam.jsonl", "grader": "graders.mine:score"}
+    raw["datasets"]["exam"] = {"path": "exam.jsonl", "grader": "mine:score"}
     raw["run"]["datasets"] = ["exam"]
     raw["perplexity"]["traces"] = str(tmp_path / "far")
     stage.run(write_params(Path(), raw))
     inputs = stage.INPUTS_DIR
     assert (inputs / "datasets" / "exam").read_bytes() == Path("exam.jsonl").read_bytes()
     assert not os.path.isabs(os.readlink(inputs / "datasets" / "exam"))
-    assert (inputs / "graders" / "exam" / "mine.py").samefile("graders/mine.py")
+    assert (inputs / "graders" / "exam" / "mine.py").samefile("mine.py")
     assert (inputs / "models" / "base" / "config.json").samefile("models/embedded/base/config.json")
     assert os.readlink(inputs / "traces") == str(tmp_path / "far")
 

@@ -22,10 +22,10 @@ from leash import weights as models
 from leash.engines.vllm_engine import decode_image
 from leash.errors import LeashError
 from leash.grading.graders import registry, types
-from leash.params import loading, security
+from leash.params import errors, loading, security
 from leash.params.groups import Params
-from stages.cli import main
-from tests.conftest import ROOT, small, write_params
+from stages.cli import find_names, main
+from tests.conftest import ROOT, small, write_params, yaml
 from tests.hub import COMMIT, Hub
 
 KEY = "sk-planted-0123456789"
@@ -390,3 +390,53 @@ def test_the_papers_and_the_embedded_setup_are_safe() -> None:
         params: Params = loading.load(ROOT / name)
         assert list(security.complaints(params)) == []
         assert not [m for m in params.models.values() if m.trust_remote_code or m.pickle]
+
+
+def test_no_command_of_the_pipeline_has_a_text_of_params_yaml_in_it() -> None:
+    """A shell would run it. `tests/functional/test_shell.py` tries."""
+    stages = yaml.load((ROOT / "dvc.yaml").read_text())["stages"]
+    commands = [stage.get("do", stage)["cmd"] for stage in stages.values()]
+    assert len(commands) > 10
+    assert [command for command in commands if "$" in str(command)] == []
+
+
+RUNS = {"a-b": ("a", "b"), "a-b-c": ("a", "b-c")}
+
+
+@pytest.mark.parametrize(
+    ("stage", "given", "names"),
+    [
+        ("sample@a-b", (None, None), ("a", "b")),
+        ("../dvc.yaml:sample@a-b-c", (None, None), ("a", "b-c")),
+        ("sample@a-b", ("x", "y"), ("x", "y")),  # by hand, whatever DVC runs
+        ("", ("x", "y"), ("x", "y")),
+    ],
+)
+def test_a_stage_of_dvc_finds_its_model_and_data_set(
+    monkeypatch: pytest.MonkeyPatch, stage: str, given: tuple[str | None, ...], names: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("DVC_STAGE", stage)
+    assert find_names("sample", given, RUNS) == names
+
+
+@pytest.mark.parametrize("stage", ["", "sample", "sample@a-c", "verify@a-b", "resample@a-b", "sample@a-b; x", "x@a-b"])
+@pytest.mark.parametrize("given", [(None, None), ("a", None)])
+def test_a_stage_without_names_is_refused(
+    monkeypatch: pytest.MonkeyPatch, stage: str, given: tuple[str | None, ...]
+) -> None:
+    monkeypatch.setenv("DVC_STAGE", stage)
+    with pytest.raises(errors.UnnamedRunError) as error:
+        find_names("sample", given, RUNS)
+    assert error.value.command == "sample"
+    assert "leash sample a b" in str(error.value)
+
+
+def test_two_runs_that_dvc_cannot_tell_apart_are_refused(tmp_path: Path) -> None:
+    """DVC would run one of them and say nothing of the other."""
+    raw = small()
+    raw["models"]["base-x"] = raw["models"]["base"]
+    raw["datasets"]["x-chain"] = raw["datasets"]["chain"]
+    raw["run"] |= {"models": ["base", "rlvr", "base-x"], "datasets": ["chain", "x-chain"]}
+    with pytest.raises(errors.BadListError, match="base-x-chain") as error:
+        write_params(tmp_path, raw)
+    assert (error.value.key, error.value.name) == ("run.models", "base")

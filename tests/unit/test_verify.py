@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -68,12 +70,61 @@ def test_an_unknown_grader_is_refused_with_the_known_names() -> None:
     assert "registry" not in str(error.value)
 
 
-@pytest.mark.parametrize("name", ["nowhere:score", "json:ghost"])
-def test_a_custom_grader_that_cannot_be_imported_is_refused(name: str) -> None:
+IMPORTS = (
+    "from os import *\nfrom leash.atomic_io import write\nimport subprocess\nLIMIT = 3\ndef score(*_): return 1.0\n"
+)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("nowhere:score", "json:ghost"),
+        # What is installed, what is ours, what comes with Python.
+        *("os:posix_spawn", "subprocess:run", "shutil:rmtree", "leash:atomic_io", "builtins:exec", "posix:system"),
+        *("leash.atomic_io:write", "graders.mine:score", "../mine:score", "/mine:score", "graders/mine:score"),
+        *(
+            "mine:score.__call__",
+            "mine:subprocess.run",
+            ":score",
+            "mine:",
+            "mine:score:x",
+            "mine :score",
+            "mine\n:score",
+        ),
+        # What a file of one's own imports, and what is no function.
+        *("mine:system", "mine:posix_spawn", "mine:write", "mine:subprocess", "mine:LIMIT", "mine:ghost"),
+        *("broken:score", "linked:popen"),
+    ],
+)
+def test_a_grader_is_a_function_of_a_file_beside_params_yaml_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    project = tmp_path / "project"
+    (project / "graders").mkdir(parents=True)
+    monkeypatch.chdir(project)
+    for file in ("mine.py", "../mine.py", "graders/mine.py"):
+        Path(file).write_text(IMPORTS)
+    Path("broken.py").write_text("1 / 0")
+    Path("linked.py").symlink_to(os.__file__)
     with pytest.raises(registry.GraderImportError) as error:
         registry.load_grader(name)
     assert error.value.name == name
     assert error.value.reason in str(error.value)
+    assert registry.load_grader("mine:score").grade("", [], {}) == 1
+
+
+def test_a_grader_of_ones_own_may_have_the_name_of_an_installed_module_and_import_its_neighbours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    Path("neighbour_of_json.py").write_text("HALF = 0.5\n")
+    Path("json.py").write_text("from neighbour_of_json import HALF\ndef score(answer, gold, meta): return HALF\n")
+    assert registry.load_grader("json:score").grade("", [], {}) == 0.5
+    before = registry.dependency_fingerprint(["json:score"])
+    with Path("json.py").open("a") as file:
+        file.write("# edited\n")
+    assert registry.dependency_fingerprint(["json:score"]) != before
 
 
 def test_a_grader_may_define_its_own_extraction_check_and_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,17 +11,19 @@ A grader is a module of this package with `grade(answer, gold, meta)`, a score i
     PAID = True               if calling the grader costs money
 
     load_grader("exact").grade("7", ["7"], {})  ->  1.0
-    load_grader("mine:score")                   ->  a grader that calls `score` of mine.py in the project's folder
+    load_grader("mine:score")                   ->  a grader that calls `score` of mine.py beside params.yaml
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -31,6 +33,7 @@ from leash.errors import LeashError
 from leash.grading import extraction
 from leash.grading.graders.types import Grade, GradeAll, Grader, GradeRequest, replace_surrogates
 
+CUSTOM_GRADER_PATTERN = re.compile(r"([A-Za-z_]\w*):([A-Za-z_]\w*)", re.ASCII)
 NOT_GRADERS = {"__init__", "registry", "types"}
 GRADER_NAMES = sorted({file.stem for file in Path(__file__).parent.glob("*.py")} - NOT_GRADERS)
 # Another version of one of these libraries may give other verdicts. The first of each takes long to import.
@@ -44,17 +47,20 @@ class UnknownGraderError(LeashError):
     def __init__(self, name: str) -> None:
         self.name, self.known = name, tuple(GRADER_NAMES)
         super().__init__(
-            f"There is no grader {name}. Choose one of: {', '.join(GRADER_NAMES)}; or name your own function as "
-            f"module:function."
+            f"There is no grader {name}. Choose one of: {', '.join(GRADER_NAMES)}; or name the function `score` in "
+            f"your mine.py as mine:score."
         )
 
 
 class GraderImportError(LeashError):
-    """A user's own grader cannot be imported."""
+    """A user's own grader is not a function in a file beside params.yaml, or the file cannot be run."""
 
     def __init__(self, name: str, reason: str) -> None:
         self.name, self.reason = name, reason
-        super().__init__(f"Cannot import the grader {name} ({reason}). Correct the module or the name.")
+        super().__init__(
+            f"Cannot use the grader {name}: {reason}. Write a grader of your own into a file beside params.yaml: "
+            f"mine:score is the function `score` in mine.py."
+        )
 
 
 class UnusableGraderError(LeashError):
@@ -142,32 +148,46 @@ def dependency_fingerprint(names: Sequence[str]) -> str:
     code = []
     for name in sorted(name for name in names if ":" in name):
         load_grader(name)
-        if file := getattr(sys.modules[name.partition(":")[0]], "__file__", None):
-            code.append(atomic_io.file_hash(Path(file)))
+        code.append(atomic_io.file_hash(find_grader_file(name)))
     return atomic_io.hash_strings(*versions, *code)
 
 
-def custom_grader_path(name: str) -> Path | None:
-    """The file in the working directory that holds a custom grader (`mine:score` -> mine.py), found without importing
-    it. None for Leash's own graders and for those of installed packages."""
-    if ":" not in name:
-        return None
-    module = Path(*name.partition(":")[0].split("."))
-    return next((file for file in (module.with_suffix(".py"), module / "__init__.py") if file.is_file()), None)
+def find_grader_file(name: str) -> Path:
+    """The file beside params.yaml that holds a custom grader (mine:score -> mine.py), found without importing it. No
+    other code can be named: a stranger's params.yaml could choose any function of an installed package."""
+    if not (match := CUSTOM_GRADER_PATTERN.fullmatch(name)):
+        raise GraderImportError(name, "it has not the form file:function")
+    file = Path(f"{match[1]}.py")
+    if not file.is_file():
+        raise GraderImportError(name, f"there is no {file} beside params.yaml")
+    if not file.resolve().is_relative_to(Path.cwd().resolve()):
+        raise GraderImportError(name, f"{file} is a link that leads out of the project's folder")
+    return file
+
+
+def _load_custom_grader(name: str) -> Grader:
+    return _load_function(name, find_grader_file(name).resolve())
 
 
 @cache
-def _load_custom_grader(name: str) -> Grader:
-    """Import the grader `package.module:function`, from the working directory or an installed package."""
-    # `leash` is an installed command, so Python does not add the working directory by itself.
+def _load_function(name: str, file: Path) -> Grader:
+    """Run the file and take the function, which must be its own and not one that it imports."""
+    # For what the file itself imports. `leash` is an installed command: Python does not add the working directory.
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
-    module, _, function_name = name.partition(":")
+    function_name = name.partition(":")[2]
+    # By its path and under a name of its own: an installed module may have the same name.
+    spec = spec_from_file_location(f"leash_grader_{file.stem}", file)
+    assert spec
+    assert spec.loader
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses and pickle look their module up
     try:
-        function = getattr(import_module(module), function_name, None)
+        spec.loader.exec_module(module)
     except Exception as error:
         raise GraderImportError(name, f"{type(error).__name__}: {error}") from None
-    if not callable(function):
-        raise GraderImportError(name, f"{module} has no function {function_name}")
+    function = getattr(module, function_name, None)
+    if not callable(function) or getattr(function, "__module__", None) != spec.name:
+        raise GraderImportError(name, f"{file.name} defines no function {function_name}")
     # Two answers are the same only if they read the same, white space aside.
     return cast(Grader, SimpleNamespace(grade=function, canonical=load_grader("exact").canonical))
