@@ -156,12 +156,12 @@ def fetch(dataset: str, preview: bool, model: str | None, file: Path) -> None:
 
 @main.command()
 @click.argument("model")
-@click.argument("dataset")
+@click.argument("datasets", nargs=-1, metavar="[DATASET...]")
 @click.option("--resample", is_flag=True, help="Delete the samples on disk and start over.")
 @click.option("--show-prompt", is_flag=True, help="Only print the complete prompt of the first problem.")
 @PARAMS_OPTION
-def sample(model: str, dataset: str, resample: bool, show_prompt: bool, file: Path) -> None:
-    """Sample a model on a data set.
+def sample(model: str, datasets: tuple[str, ...], resample: bool, show_prompt: bool, file: Path) -> None:
+    """Sample a model on data sets (default: all of the run).
 
     Only samples that are not on disk yet are drawn, so a stopped run resumes.
     """
@@ -170,24 +170,32 @@ def sample(model: str, dataset: str, resample: bool, show_prompt: bool, file: Pa
     from stages.sample import stage
 
     params = loading.load(file)
-    params.known_dataset(dataset)
+    chosen = _known_datasets(params, datasets)
     if show_prompt:
-        _echo(sampler.format_first_prompt(params, model, dataset))
+        _echo("\n\n".join(sampler.format_first_prompt(params, model, dataset) for dataset in chosen))
         return
-    drawn = stage.run(params, model, dataset, resample=resample)
-    _echo(f"{model} on {dataset}: {drawn.samples:,} completions drawn.")
-    if failures := sampler.describe_failures(model, dataset, drawn.failed):
-        _echo(f"Warning: {failures}", err=True)
-    if drawn.samples and (warning := find_repeat_warning(params, model, dataset)):
-        _echo(f"Warning: {warning}", err=True)
+    drawn = stage.run(params, model, *chosen, resample=resample)
+    for dataset, stats in drawn.by_dataset.items():
+        _echo(f"{model} on {dataset}: {stats.samples:,} completions drawn.")
+        if failures := sampler.describe_failures(model, dataset, stats.failed):
+            _echo(f"Warning: {failures}", err=True)
+        if stats.samples and (warning := find_repeat_warning(params, model, dataset)):
+            _echo(f"Warning: {warning}", err=True)
+
+
+def _known_datasets(params: groups.Params, datasets: tuple[str, ...]) -> list[str]:
+    """The named data sets, each once, or all of the run. Raise if params.yaml does not have one."""
+    for dataset in datasets:
+        params.known_dataset(dataset)
+    return list(dict.fromkeys(datasets)) or params.run.datasets
 
 
 @main.command()
 @click.argument("model")
-@click.argument("dataset")
+@click.argument("datasets", nargs=-1, metavar="[DATASET...]")
 @PARAMS_OPTION
-def verify(model: str, dataset: str, file: Path) -> None:
-    """Grade the completions of a model on a data set."""
+def verify(model: str, datasets: tuple[str, ...], file: Path) -> None:
+    """Grade the completions of a model on data sets (default: all of the run)."""
     from leash.params.security import refuse_unlisted_graders
     from leash.problems import load_problems
     from leash.sample_ledger import Ledger
@@ -197,12 +205,14 @@ def verify(model: str, dataset: str, file: Path) -> None:
 
     params = loading.load(file)
     params.known_model(model)
-    params.known_dataset(dataset)
-    refuse_unlisted_graders(params, dataset, (problem["grader"] for problem in load_problems(dataset).values()))
-    Ledger(completions_folder(model, dataset)).require_origin(sampler.resample_command(model, dataset))
-    verified = run(params, model, dataset)
-    metadata.copy_metadata_to_verdicts(model, dataset)
-    _echo(f"{model} on {dataset}: {verified:,} completions verified.")
+    chosen = _known_datasets(params, datasets)
+    for dataset in chosen:
+        refuse_unlisted_graders(params, dataset, (problem["grader"] for problem in load_problems(dataset).values()))
+        Ledger(completions_folder(model, dataset)).require_origin(sampler.resample_command(model, dataset))
+    for dataset in chosen:
+        verified = run(params, model, dataset)
+        metadata.copy_metadata_to_verdicts(model, dataset)
+        _echo(f"{model} on {dataset}: {verified:,} completions verified.")
 
 
 @main.command()
@@ -324,8 +334,9 @@ def draw_pilot(params: groups.Params, samples: int) -> dict[tuple[str, str], flo
         if not tables.problems_path(dataset).exists():
             for warning in fetch_stage.run(params, dataset).warnings:
                 _echo(f"Note: {warning}", err=True)
-    runs = [(model, dataset) for model in models for dataset in params.run.datasets]
-    return {run: stage.run(params, *run, pilot=samples).speed for run in runs}
+    # One engine draws all data sets of a model at once, so its speed is that of each.
+    speeds = {model: stage.run(params, model, pilot=samples).speed for model in models}
+    return {(model, dataset): speed for model, speed in speeds.items() for dataset in params.run.datasets}
 
 
 def describe_reach_cost(
