@@ -16,6 +16,7 @@ from leash import atomic_io, errors, tables, weights
 from leash.engines import selection
 from leash.engines.protocol import Completion
 from leash.errors import LeashError, NotInstalledError
+from leash.grading.grade_answers import build_checker
 from leash.params.groups import Params
 from leash.problems import load_problems
 from leash.sample_ledger import Ledger
@@ -190,11 +191,15 @@ def test_samples_are_graded_while_they_are_drawn_only_if_problems_may_stop(
 ) -> None:
     stage.run(project, "chain")
     checked: list[str] = []
-    check = sampler.build_checker
 
     def counting(*arguments: Any) -> sampler.HitCheck:
-        inner = check(*arguments)
-        return lambda *completion: checked.append(completion[0]) or inner(*completion)
+        inner = build_checker(*arguments)
+
+        def check(problem: str, text: str, finish: str) -> bool:
+            checked.append(problem)
+            return inner(problem, text, finish)
+
+        return check
 
     monkeypatch.setattr(sampler, "build_checker", counting)
     sample.run(write_small_params(sample={"stop_after": stop_after}), "base", "chain", pilot=pilot)
