@@ -37,7 +37,7 @@ datasets:
   quiz: {{path: quiz.csv, grader: "mine:score"}}
 sample: {{engine: torch, k: 4, max_tokens: 32}}
 """
-VERIFY = {f"verify@{model}-{dataset}" for model in ("mine", "tuned") for dataset in ("exam", "quiz")}
+VERIFY = {"verify@mine", "verify@tuned"}
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +161,7 @@ def _change_judge_prompt(repo: Path, outside: Path) -> None:
         ),
         (
             _change_grader,
-            {"verify@mine-quiz", "verify@tuned-quiz", "reach"},  # rollouts are graded, too
+            {*VERIFY, "reach"},  # rollouts are graded, too
             ["verify", "reasoning", "mass", "reach", "categorize", "perplexity"],
         ),
         (_change_traces, {"perplexity"}, ["perplexity", "report"]),
@@ -197,10 +197,9 @@ def test_files_of_a_trainer_beside_the_weights_change_nothing(repo: Path, outsid
 
 def test_overwritten_weights_are_noticed_and_old_samples_refused(repo: Path, outside: Path) -> None:
     shutil.copy(ROOT / "models" / "embedded" / "sft" / "model.safetensors", outside)
-    assert stale(repo) == {"sample@tuned-exam", "sample@tuned-quiz"}
+    assert stale(repo) == {"sample@tuned"}
     assert "--resample" in refused("dvc", "repro", cwd=repo)
-    for dataset in ("exam", "quiz"):
-        shell("leash", "sample", "tuned", dataset, "--resample", cwd=repo)
+    shell("leash", "sample", "tuned", "--resample", cwd=repo)
     again = ran(shell("dvc", "repro", cwd=repo))
     assert again == ["sample", "verify", "reasoning", "mass", "reach", "categorize", "perplexity", "entropy", "report"]
     assert stale(repo) == set()

@@ -24,7 +24,7 @@ from leash.errors import LeashError
 from leash.grading.graders import registry, types
 from leash.params import errors, loading, security
 from leash.params.groups import Params
-from stages.cli import find_names, main
+from stages.cli import find_name, main
 from tests.conftest import ROOT, small, write_params, yaml
 from tests.hub import COMMIT, Hub
 
@@ -400,43 +400,26 @@ def test_no_command_of_the_pipeline_has_a_text_of_params_yaml_in_it() -> None:
     assert [command for command in commands if "$" in str(command)] == []
 
 
-RUNS = {"a-b": ("a", "b"), "a-b-c": ("a", "b-c")}
-
-
 @pytest.mark.parametrize(
-    ("stage", "given", "names"),
+    ("stage", "given", "name"),
     [
-        ("sample@a-b", (None, None), ("a", "b")),
-        ("../dvc.yaml:sample@a-b-c", (None, None), ("a", "b-c")),
-        ("sample@a-b", ("x", "y"), ("x", "y")),  # by hand, whatever DVC runs
-        ("", ("x", "y"), ("x", "y")),
+        ("sample@a-b", None, "a-b"),
+        ("../dvc.yaml:sample@a", None, "a"),
+        ("sample@a-b", "x", "x"),  # by hand, whatever DVC runs
+        ("", "x", "x"),
     ],
 )
-def test_a_stage_of_dvc_finds_its_model_and_data_set(
-    monkeypatch: pytest.MonkeyPatch, stage: str, given: tuple[str | None, ...], names: tuple[str, ...]
+def test_a_stage_of_dvc_finds_its_model(
+    monkeypatch: pytest.MonkeyPatch, stage: str, given: str | None, name: str
 ) -> None:
     monkeypatch.setenv("DVC_STAGE", stage)
-    assert find_names("sample", given, RUNS) == names
+    assert find_name("sample", given, ["a", "a-b"]) == name
 
 
-@pytest.mark.parametrize("stage", ["", "sample", "sample@a-c", "verify@a-b", "resample@a-b", "sample@a-b; x", "x@a-b"])
-@pytest.mark.parametrize("given", [(None, None), ("a", None)])
-def test_a_stage_without_names_is_refused(
-    monkeypatch: pytest.MonkeyPatch, stage: str, given: tuple[str | None, ...]
-) -> None:
+@pytest.mark.parametrize("stage", ["", "sample", "sample@c", "verify@a", "resample@a", "sample@a; x", "x@a"])
+def test_a_stage_without_a_name_is_refused(monkeypatch: pytest.MonkeyPatch, stage: str) -> None:
     monkeypatch.setenv("DVC_STAGE", stage)
-    with pytest.raises(errors.UnnamedRunError) as error:
-        find_names("sample", given, RUNS)
+    with pytest.raises(errors.UnnamedStageError) as error:
+        find_name("sample", None, ["a", "a-b"])
     assert error.value.command == "sample"
-    assert "leash sample a b" in str(error.value)
-
-
-def test_two_runs_that_dvc_cannot_tell_apart_are_refused(tmp_path: Path) -> None:
-    """DVC would run one of them and say nothing of the other."""
-    raw = small()
-    raw["models"]["base-x"] = raw["models"]["base"]
-    raw["datasets"]["x-chain"] = raw["datasets"]["chain"]
-    raw["run"] |= {"models": ["base", "rlvr", "base-x"], "datasets": ["chain", "x-chain"]}
-    with pytest.raises(errors.BadListError, match="base-x-chain") as error:
-        write_params(tmp_path, raw)
-    assert (error.value.key, error.value.name) == ("run.models", "base")
+    assert "leash sample a`" in str(error.value)
