@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import resource
 import select
 import socket
 import subprocess
@@ -19,7 +20,7 @@ from leash.grading.sandbox import inside, sandbox
 from leash.params.groups import Code
 from tests.conftest import ROOT
 from tests.unit.attacks import CALLED, HOSTILE, programs
-from tests.unit.test_code import ADD, SHIFT, SHIFTS, SMALL, SUMS, needs_sandbox, stdin
+from tests.unit.test_code import ADD, SHIFT, SHIFTS, SMALL, SUMS, call, needs_sandbox, stdin
 
 HOST = "127.0.0.1"
 
@@ -76,8 +77,65 @@ def test_the_output_that_hostile_programs_aim_for_would_pass(outside: dict[str, 
 
 @needs_sandbox
 def test_a_program_leaves_nothing_for_its_next_test() -> None:
-    program = "import os\nprint(os.listdir('/tmp'))\nopen('/tmp/x', 'w').write('was here')"
-    assert code.find_failure(program, [stdin("", "[]"), stdin("", "[]")], {}) is None
+    program = (
+        "import os\nprint(os.listdir('/tmp'))\n"
+        "try:\n    open('/tmp/x', 'w').write('was here')\nexcept OSError:\n    print('refused')"
+    )
+    assert code.find_failure(program, [stdin("", "[]\nrefused"), stdin("", "[]\nrefused")], {}) is None
+
+
+@needs_sandbox
+@pytest.mark.parametrize("tests", [[stdin("", "42")], [*SHIFTS * 5]], ids=["program", "function"])
+def test_a_program_that_ignores_its_signal_gets_no_more_time(tests: list[str]) -> None:
+    loop = "while True:\n        pass"
+    program = f"import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\ndef shift(*_):\n    {loop}\n"
+    before = children_cpu_time()
+    failure = code.find_failure(
+        program if len(tests) > 1 else program + "shift()", tests, {"function": "shift", "limits": SMALL}
+    )
+    assert failure == "test 1: used its 1 s of CPU time, or was killed"
+    # As the kernel counts it, so other work on the machine does not matter.
+    assert children_cpu_time() - before < 1.8
+
+
+def children_cpu_time() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+@needs_sandbox
+def test_every_call_gets_the_whole_time() -> None:
+    program = (
+        "import time\ndef shift(numbers, by):\n    end = time.process_time() + 0.6\n"
+        "    while time.process_time() < end:\n        pass\n    return [n + by for n in numbers]"
+    )
+    assert code.find_failure(program, SHIFTS, {"function": "shift", "limits": SMALL}) is None
+
+
+@needs_sandbox
+def test_long_tests_and_results_come_through() -> None:
+    numbers = list(range(50_000))
+    tests = [call(f"{numbers}\n1", str([n + 1 for n in numbers])), SHIFTS[0]]
+    assert code.find_failure(SHIFT, tests, {"function": "shift"}) is None
+
+
+@needs_sandbox
+def test_a_program_has_what_solutions_use() -> None:
+    program = (
+        "import asyncio, concurrent.futures, decimal, os, random, resource, signal, sqlite3, sys, threading, time\n"
+        "import numpy\n"
+        "async def later():\n    await asyncio.sleep(0)\n    return await asyncio.to_thread(lambda: 1)\n"
+        "deep = lambda n: n and 1 + deep(n - 1)\n"
+        "sys.setrecursionlimit(10**6)\nthreading.stack_size(1 << 26)\nresult = [asyncio.run(later())]\n"
+        "thread = threading.Thread(target=lambda: result.append(deep(20_000)))\nthread.start()\nthread.join()\n"
+        "with concurrent.futures.ThreadPoolExecutor(2) as pool:\n    result += pool.map(abs, [-2])\n"
+        "resource.setrlimit(resource.RLIMIT_STACK, (1 << 20, resource.getrlimit(resource.RLIMIT_STACK)[1]))\n"
+        "signal.signal(signal.SIGALRM, lambda *_: result.append(3))\nsignal.setitimer(signal.ITIMER_REAL, 0.001)\n"
+        "signal.pause()\nresult.append(int(numpy.linalg.det(numpy.eye(200))))\n"
+        "result.append(sqlite3.connect(':memory:').execute('select 5').fetchone()[0])\n"
+        "print(*result, len(os.urandom(6)), open(0).read(), time.time() > 0)"
+    )
+    assert sandbox.run(program, "in", Code()) == "1 20000 2 3 1 5 6 in True\n"
 
 
 @needs_sandbox
