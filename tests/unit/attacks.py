@@ -333,6 +333,15 @@ import ctypes
 if ctypes.CDLL(None).ptrace(16, 1, 0, 0) == 0:
     print(42)
 
+## takes over the first process
+open('/proc/1/mem', 'r+b')
+print(42)
+
+## looks into the first process
+import os
+if os.listdir('/proc/1') or os.listdir('/proc/self/root/proc/1'):
+    print(42)
+
 ## renames the machine
 import socket
 socket.sethostname('x')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import resource
 import select
 import socket
@@ -16,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from leash.grading.graders import code, registry
-from leash.grading.sandbox import inside, sandbox
+from leash.grading.sandbox import inside, sandbox, seccomp_filter
 from leash.params.groups import Code
 from tests.conftest import ROOT
 from tests.unit.attacks import CALLED, HOSTILE, programs
@@ -117,6 +118,18 @@ def test_long_tests_and_results_come_through() -> None:
     numbers = list(range(50_000))
     tests = [call(f"{numbers}\n1", str([n + 1 for n in numbers])), SHIFTS[0]]
     assert code.find_failure(SHIFT, tests, {"function": "shift"}) is None
+
+
+@pytest.mark.parametrize(("column", "header"), enumerate(("x86_64-linux-gnu/asm/unistd_64.h", "asm-generic/unistd.h")))
+def test_the_numbers_of_system_calls_are_the_kernel_s(column: int, header: str) -> None:
+    file = Path("/usr/include", header)
+    if not file.exists():
+        pytest.skip("the kernel's headers for programs are not installed")
+    found = re.findall(r"#define __NR(?:3264)?_(\w+) (\d+)", file.read_text())
+    numbers = {{"fstatat": "newfstatat"}.get(name, name): int(number) for name, number in found}
+    by_argument = {name: call for name, (call, _, _) in seccomp_filter.ALLOWED_BY_ARGUMENT.items()}
+    calls = seccomp_filter.ALLOWED_SYSCALLS | by_argument | {"clone": seccomp_filter.CLONE_SYSCALL}
+    assert {name: call[column] for name, call in calls.items()} == {name: numbers.get(name) for name in calls}
 
 
 @needs_sandbox

@@ -102,11 +102,15 @@ def _probe_failure(bwrap: str) -> str | None:
     try:
         is_refused = _run_with_bwrap(bwrap, PROBE_PROGRAM, "", Code()) == "refused\n"
         fault = None if is_refused else "a program in it can start a process"
-    except (LeashError, BrokenProgramError, OSError) as error:
-        fault = str(error).rstrip(".")
+    except SandboxStartError as error:
+        fault = error.reason
+    except (BrokenProgramError, OSError) as error:
+        fault = str(error)
     return fault and (
         f"{SANDBOX_ONLY}, and bubblewrap does not work here ({fault}); allow it to create namespaces (in Docker: "
-        "`--cap-add SYS_ADMIN --security-opt seccomp=unconfined`), or run `leash verify` on another machine."
+        "`--cap-add SYS_ADMIN --security-opt seccomp=unconfined`; elsewhere the kernel settings "
+        "user.max_user_namespaces and kernel.apparmor_restrict_unprivileged_userns may forbid it), or run "
+        "`leash verify` on another machine."
     )
 
 
@@ -129,10 +133,14 @@ def call_function(program: str, function: str, tests: Sequence[str], limits: Cod
         lines = sandbox.report_lines()
         if sandbox.next_line(lines) != inside.LOADED_MESSAGE.strip():
             raise BrokenProgramError("wrote a result before its first test")
-        for test in tests:
-            sandbox.start_clocks()
-            sandbox.send(f"{test.count(chr(10)) + 1}\n{test}\n".encode(errors="replace"))
-            yield sandbox.next_line(lines).decode(errors="replace")
+        for number in range(len(tests)):
+            # The program works on a test while the caller compares the result of the one before.
+            if number == 0:
+                sandbox.send(tests[0])
+            line = sandbox.next_line(lines)
+            if number + 1 < len(tests):
+                sandbox.send(tests[number + 1])
+            yield line.decode(errors="replace")
 
 
 def _run_with_bwrap(bwrap: str, program: str, stdin: str, limits: Code) -> str:
@@ -209,9 +217,10 @@ class _Sandbox:
             raise BrokenProgramError("ended before its last test")
         return line
 
-    def send(self, test: bytes) -> None:
-        """Send a test. A program that does not read it, and so lets the pipe fill up, runs out of time."""
-        rest = memoryview(test)
+    def send(self, test: str) -> None:
+        """Send a test, whose time begins. A program that does not read it, so that the pipe is full, runs out of it."""
+        self.start_clocks()
+        rest = memoryview(f"{test.count(chr(10)) + 1}\n{test}\n".encode(errors="replace"))
         while rest:
             self._wait_until_ready(self.tests, select.POLLOUT)
             try:

@@ -11,6 +11,7 @@ outside the address space (memfd, System V, splice), no locks, timers, watches o
 from __future__ import annotations
 
 import struct
+from functools import cache
 
 # Instructions and return values: the kernel's numbers, the same on every machine.
 BPF_LOAD, BPF_JUMP_EQUAL, BPF_JUMP_ANY_BIT, BPF_RETURN = 0x20, 0x15, 0x45, 0x06
@@ -82,6 +83,7 @@ ALLOWED_BY_ARGUMENT: dict[str, tuple[tuple[int, int], int, tuple[int, ...]]] = {
 _Step = tuple[int, int, int, int]
 
 
+@cache
 def build_seccomp_filter(machine: str) -> bytes:
     """Build the filter for a machine of ARCHITECTURES."""
     column = list(ARCHITECTURES).index(machine)

@@ -34,7 +34,10 @@ def bwrap_arguments() -> tuple[str, ...]:
         # /tmp comes before all other mounts, because Python itself may be installed below /tmp.
         *("--perms", "755", "--dir", "/tmp"),
         *_python_mounts(),
-        *("--proc", "/proc", "--perms", "755", "--dir", "/dev", "--dev-bind", "/dev/null", "/dev/null"),
+        # If Leash does not run as root, the first process, bubblewrap's, has the program's user and none of its limits:
+        # a program that can write into its memory is free of them.
+        *("--proc", "/proc", "--tmpfs", "/proc/1", "--remount-ro", "/proc/1"),
+        *("--perms", "755", "--dir", "/dev", "--dev-bind", "/dev/null", "/dev/null"),
         *("--symlink", "/proc/self/fd/0", "/dev/stdin"),
         *("--ro-bind", inside.__file__, "/inside.py", "--remount-ro", "/", "--chdir", "/tmp"),
     )
