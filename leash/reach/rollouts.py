@@ -34,6 +34,7 @@ from leash import atomic_io, tables
 from leash.engines.openai_engine import ServedModelError, ServerKeyError, ServerRequestError, ServerUnreachableError
 from leash.engines.protocol import Completion, Decoding, Request
 from leash.engines.selection import EngineSpec
+from leash.finish import LOST
 from leash.formatting import MISSING_VALUE, pluralize
 from leash.params.groups import Params
 from leash.problems import Problem
@@ -131,7 +132,7 @@ class RolloutStore:
             key, prompt = self.key(each), self._prompts[each.task.problem_id]
             missing = np.setdiff1d(np.array(each.numbers, np.int32), on_disk.get(key, ()))
             begun = np.intersect1d(missing, np.array(started.get(key, ()), np.int32))
-            facts = "", len(each.prefix), "lost", None, list(each.prefix)
+            facts = "", len(each.prefix), LOST, None, list(each.prefix)
             lost += [Completion(key, number, *facts) for number in begun.tolist()]
             missing = np.setdiff1d(missing, begun)
             for run in np.split(missing, np.flatnonzero(np.diff(missing) > 1) + 1):

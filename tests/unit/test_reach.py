@@ -26,7 +26,9 @@ from leash.engines.selection import EngineSpec
 from leash.engines.torch_engine import TorchEngine
 from leash.grading.graders import registry
 from leash.params.groups import Params, Reach
+from leash.problems import Problem
 from leash.reach import examine, tasks
+from leash.reach.hits import HitChecker
 from leash.reach.known import Completion, build_completions, count_distinct
 from leash.reach.known_scores import score_completions
 from leash.reach.rows import build_row, find_cut_token
@@ -287,6 +289,17 @@ def test_rollouts_that_were_underway_count_as_wrong_if_the_engine_cannot_draw_th
     assert sum(1 for _ in _stored()) == sum(row["pilot"] + row["rollouts"] for row in rows())
     assert not list(Path("data/rollouts").rglob(".started*"))
     assert reach.run(parameters()) == (0, [])
+
+
+def test_a_lost_rollout_is_wrong_even_if_the_grader_accepts_an_empty_answer(
+    project: Params, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A grader of the user that reads the whole text, and wants no forbidden word in it."""
+    problem: Problem = {"grader": "anything", "gold": [""], "question": "?", "meta": {}}
+    monkeypatch.setattr(registry, "get_extractor", lambda _: lambda text: text)
+    checker = HitChecker(project, {"p": problem})
+    assert checker.answer("p", "", "stop") == ""
+    assert checker.answer("p", "", "lost") is None
 
 
 def test_nothing_is_lost_if_the_server_was_not_there(
