@@ -73,6 +73,28 @@ class SamplesMismatchError(LeashError):
         )
 
 
+class RenamedProblemError(LeashError):
+    """Samples on disk are of a question that the data set has under another id."""
+
+    def __init__(self, folder: Path, old_id: str, new_id: str, again: str) -> None:
+        self.folder, self.old_id, self.new_id = folder, old_id, new_id
+        super().__init__(
+            f"{folder} holds samples of the problem {old_id}, whose id is {new_id} now. To keep them, name a column "
+            f"with the old ids by `datasets.{folder.name}.id`; or replace them with `{again}`."
+        )
+
+
+class ReplacedQuestionError(LeashError):
+    """A question that completions were imported for is not in the data set any more, and another one is new in it."""
+
+    def __init__(self, folder: Path, problem_id: str, new_id: str, again: str) -> None:
+        self.folder, self.problem_id, self.new_id = folder, problem_id, new_id
+        super().__init__(
+            f"{folder} holds imported completions of the problem {problem_id}, whose question changed or was replaced: "
+            f"{new_id} is new in the data set. Undo that change, or import the completions that fit with `{again}`."
+        )
+
+
 class LostManifestError(LeashError):
     """The manifest is missing or damaged, and neither DVC's cache nor the files of samples tell what it said."""
 
@@ -147,17 +169,43 @@ class Ledger:
             manifest = self._manifest_of_files()
         present = {"fingerprint": fingerprint, "prompts": prompts}
         self._refuse_other_origin(manifest, present, again)
+        self._refuse_other_problems(manifest, prompts, again)
         self._refuse_foreign_files(manifest, again)
         return manifest
 
-    def require_origin(self, again: str) -> None:
-        """Raise if nothing tells how the samples on disk were drawn, if a file was drawn otherwise, or if a sample is
-        there twice. This repairs nothing."""
-        self._refuse_foreign_files(self.manifest(), again)
+    def require_origin(self, prompts: Mapping[str, str], again: str) -> None:
+        """Raise if nothing tells how the samples on disk were drawn, if they are not of these problems, if a file was
+        drawn otherwise, or if a sample is there twice. This repairs nothing."""
+        manifest = self.manifest()
+        again = self.replace_command if manifest.get("sources") else again
+        self.require_problems(prompts, again)
+        self._refuse_foreign_files(manifest, again)
         keys: dict[str, list[SampleNumbers]] = {}
         for file in tables.shards(self.folder):
             _collect_numbers(file, keys)
         self._refuse_repeated(keys)
+
+    def require_problems(self, prompts: Mapping[str, str], again: str) -> None:
+        """Raise if the question of a problem changed since its samples were drawn or imported."""
+        if manifest := self.manifest():
+            self._refuse_other_origin(manifest, {**manifest, "prompts": prompts}, again)
+            self._refuse_other_problems(manifest, prompts, again)
+
+    def _refuse_other_problems(self, manifest: Mapping[str, Any], prompts: Mapping[str, str], again: str) -> None:
+        """Raise if a problem has another id now, so that its samples would not count, or would all be drawn again.
+
+        The ids of imported completions can come from their questions. There, a question that is gone beside one that is
+        new was edited; one that is only gone was removed, and its completions are left out like drawn ones.
+        """
+        gone = [problem for problem in manifest["prompts"] if problem not in prompts]
+        new = {text: problem for problem, text in prompts.items() if problem not in manifest["prompts"]}
+        for problem in gone if new else ():
+            if (new_id := new.get(manifest["prompts"][problem])) is not None:
+                raise RenamedProblemError(self.folder, problem, new_id, again)
+        imported = {problem for source in manifest["sources"] for problem in source.get("numbers", ())}
+        lost = next((problem for problem in gone if problem in imported), None)
+        if lost is not None and new:
+            raise ReplacedQuestionError(self.folder, lost, next(iter(new.values())), again)
 
     def _refuse_other_origin(self, found: Mapping[str, Any], present: Mapping[str, Any], again: str) -> None:
         old, new = found["fingerprint"], present["fingerprint"]
@@ -191,6 +239,11 @@ class Ledger:
         for file in self._files():
             file.unlink()
         (self.folder / MANIFEST_FILENAME).unlink(missing_ok=True)
+
+    @property
+    def replace_command(self) -> str:
+        """The command that replaces imported samples."""
+        return f"leash import FILE --model {self.folder.parent.name} --dataset {self.folder.name} --replace"
 
     @property
     def empty(self) -> bool:

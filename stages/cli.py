@@ -189,7 +189,7 @@ def sample(model: str, dataset: str, resample: bool, show_prompt: bool, file: Pa
 def verify(model: str, dataset: str, file: Path) -> None:
     """Grade the completions of a model on a data set."""
     from leash.params.security import refuse_unlisted_graders
-    from leash.problems import load_problems
+    from leash.problems import load_problems, load_question_hashes
     from leash.sample_ledger import Ledger
     from leash.sampling import metadata, sampler
     from leash.tables import completions_folder
@@ -199,7 +199,8 @@ def verify(model: str, dataset: str, file: Path) -> None:
     params.known_model(model)
     params.known_dataset(dataset)
     refuse_unlisted_graders(params, dataset, (problem["grader"] for problem in load_problems(dataset).values()))
-    Ledger(completions_folder(model, dataset)).require_origin(sampler.resample_command(model, dataset))
+    again = sampler.resample_command(model, dataset)
+    Ledger(completions_folder(model, dataset)).require_origin(load_question_hashes(dataset), again)
     verified = run(params, model, dataset)
     metadata.copy_metadata_to_verdicts(model, dataset)
     _echo(f"{model} on {dataset}: {verified:,} completions verified.")

@@ -13,7 +13,7 @@ from contextlib import closing
 from leash import dvc_samples, prompts, tables
 from leash.engines import selection
 from leash.params.groups import ENGINES_WITHOUT_WEIGHTS, Params
-from leash.problems import load_problems
+from leash.problems import load_problems, question_hash
 from leash.sample_ledger import Ledger
 from leash.sampling import metadata, sampler
 from leash.sampling.sampler import DrawStats
@@ -45,7 +45,7 @@ def run(params: Params, model: str, dataset: str, *, resample: bool = False, pil
             ledger.clear()
         ledger.open(
             sampler.fingerprint(params, model, dataset),
-            sampler.question_hashes(problems, images),
+            {problem: question_hash(row["question"], images.get(problem)) for problem, row in problems.items()},
             again=sampler.resample_command(model, dataset),
             engine=spec.label,
         )
