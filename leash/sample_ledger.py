@@ -28,13 +28,14 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import click
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
 
 from leash import atomic_io, dvc_samples, json_checksum, tables
 from leash.engines.protocol import Completion
@@ -43,7 +44,6 @@ from leash.errors import LeashError
 MANIFEST_FILENAME = "manifest.json"
 # The manifest's key for the hash of everything else in it.
 CHECKSUM_KEY = "seal"
-MANIFEST_KEYS = {"fingerprint", "prompts", "engines", "sources"}
 # The key of a file's own origin, in its metadata.
 ORIGIN_KEY = "leash.origin"
 # Of a manifest that was written again: no file states which engine drew its samples.
@@ -55,6 +55,38 @@ PART_INTERVAL_S = 5.0
 MAX_PARTS_BYTES = 128 * 2**20
 # Completions that are kept in memory while shards are written.
 MAX_READ_BYTES = 2**30
+
+
+class ImportedFile(BaseModel):
+    """What Leash reads of an imported file in a manifest; `leash.importing` writes more. `numbers` are the first sample
+    of each problem and the one after its last: `0-50`."""
+
+    file: str
+    hash: str
+    format: str
+    numbers: dict[str, Annotated[str, Field(pattern=r"^\d{1,10}-\d{1,10}$")]]
+
+
+class Manifest(BaseModel):
+    """The content of manifest.json, which can come from strangers."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    fingerprint: dict[str, str]
+    prompts: dict[str, str]
+    engines: list[str]
+    sources: list[ImportedFile]
+
+
+class Origin(BaseModel):
+    """What a file of samples states of itself."""
+
+    model_config = ConfigDict(strict=True)
+
+    fingerprint: dict[str, str]
+    prompts: dict[str, str]
+    imported: bool
+
 
 SampleNumbers = NDArray[np.int32]  # ascending
 SampleKey = tuple[str, int]
@@ -202,7 +234,7 @@ class Ledger:
         for problem in gone if new else ():
             if (new_id := new.get(manifest["prompts"][problem])) is not None:
                 raise RenamedProblemError(self.folder, problem, new_id, again)
-        imported = {problem for source in manifest["sources"] for problem in source.get("numbers", ())}
+        imported = {problem for source in manifest["sources"] for problem in source["numbers"]}
         lost = next((problem for problem in gone if problem in imported), None)
         if lost is not None and new:
             raise ReplacedQuestionError(self.folder, lost, next(iter(new.values())), again)
@@ -521,9 +553,10 @@ def _parse_manifest(content: bytes) -> dict[str, Any] | None:
     """The manifest without its checksum, or None if it is damaged. Old manifests have no checksum."""
     try:
         manifest, valid = json_checksum.check(content, CHECKSUM_KEY)
+        Manifest.model_validate(manifest)  # its complaints are ValueErrors
     except ValueError:
         return None
-    return manifest if manifest.keys() == MANIFEST_KEYS and valid is not False else None
+    return manifest if valid is not False else None
 
 
 def _origin_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -537,7 +570,7 @@ def _read_origin(file: Path) -> dict[str, Any] | None:
     read."""
     try:
         found = (pq.read_schema(file).metadata or {}).get(ORIGIN_KEY.encode())
-        return None if found is None else dict(json.loads(found))
+        return None if found is None else Origin.model_validate_json(found).model_dump()
     except (OSError, pa.ArrowException, ValueError):
         return None
 

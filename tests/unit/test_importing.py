@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from leash import tables
+from leash import json_checksum, tables
 from leash.errors import LeashError
 from leash.importing import importer
 from leash.importing.formats import ImportOptionError
@@ -249,6 +249,52 @@ def test_lost_samples_are_noticed_and_imported_again() -> None:
     assert (error.value.imported, error.value.files) == (7, ("a.jsonl", "b.jsonl"))
     run(Path("a.jsonl"), Path("b.jsonl"))
     assert importer.count_imported_samples("m", "d") == 7
+
+
+ODD_MANIFESTS: dict[str, bytes | Any] = {
+    "empty": b"",
+    "no JSON": b"x{",
+    "no text": b"\xff\xfe\x00",
+    "a huge number": b"1" * 5000,
+    "deep lists": b"[" * 100_000,
+    "deep objects": b'{"a":' * 50_000,
+    "NaN": b'{"fingerprint": NaN}',
+    "a list": [],
+    "a number": 5,
+    "null": None,
+    "no key": {},
+    "fingerprint": {"fingerprint": 5},
+    "values of a fingerprint": {"fingerprint": {"engine": ["import"]}},
+    "prompts": {"prompts": [["d-00000"]]},
+    "engines": {"engines": [5]},
+    "sources": {"sources": {"a": [1]}},
+    "a source": {"sources": [{"file": "a.jsonl"}]},
+    "numbers": {"sources": [{"file": "a", "hash": "0", "format": "jsonl", "numbers": {"d-00000": "x"}}]},
+    "another key": {"note": "x"},
+}
+
+
+@pytest.mark.parametrize("odd", ODD_MANIFESTS.values(), ids=ODD_MANIFESTS)
+def test_an_odd_manifest_is_one_sentence(odd: Any, folder: Path) -> None:
+    fetch_exam(*exam())
+    file = lines("a.jsonl", *answers())
+    run(file)
+    path = tables.completions_folder("m", "d") / "manifest.json"
+    good = {name: value for name, value in json.loads(path.read_text()).items() if name != "seal"}
+    content = good | odd if isinstance(odd, dict) and odd else odd
+    variants = [odd] if isinstance(odd, bytes) else [json.dumps(content).encode()]
+    if isinstance(content, dict):  # its own checksum makes it no better
+        variants.append(json.dumps(json_checksum.with_checksum(content, "seal")).encode())
+    for variant in variants:
+        path.write_bytes(variant)
+        for command in (
+            ["sample", "m", "d"],
+            ["verify", "m", "d"],
+            ["import", "a.jsonl", "--model", "m", "--dataset", "d"],
+        ):
+            done = CliRunner().invoke(main, command)
+            assert (done.exit_code, done.output.count("\n")) == (2, 1), (command, done.output, done.exception)
+            assert f"leash: {path} is missing or damaged" in done.output
 
 
 def test_completions_without_a_visible_answer_are_announced() -> None:

@@ -25,6 +25,7 @@ from tests.faults import damage
 
 IDS = [f"p{i}" for i in range(7)]
 PROMPTS = {problem: problem for problem in IDS}
+SOURCE = {"file": "a.jsonl", "hash": "0", "format": "jsonl", "numbers": {"p0": "0-1"}}
 FINGERPRINT = {"model": "m", "temperature": "1.0"}
 Keys = set[tuple[str, int]]
 
@@ -288,7 +289,7 @@ def test_samples_of_an_earlier_version_need_their_manifest(tmp_path: Path, how: 
 def test_imported_samples_need_their_manifest(tmp_path: Path) -> None:
     """It alone knows which file they are from: the file would be imported a second time."""
     ledger = Ledger(tmp_path)
-    ledger.open({"engine": "import"}, {"p0": "a"}, again="", engine="import", sources=[{"file": "a.jsonl"}])
+    ledger.open({"engine": "import"}, {"p0": "a"}, again="", engine="import", sources=[SOURCE])
     ledger.add(make_completions([("p0", 0)]))
     ledger.settle()
     ledger.close()
