@@ -222,7 +222,7 @@ def verify(model: str | None, datasets: tuple[str, ...], file: Path) -> None:
     `dvc repro` runs it for each model; by hand, name one.
     """
     from leash.params.security import refuse_unlisted_graders
-    from leash.problems import load_problems
+    from leash.problems import load_problems, load_question_hashes
     from leash.sample_ledger import Ledger
     from leash.sampling import metadata, sampler
     from leash.tables import completions_folder
@@ -233,7 +233,8 @@ def verify(model: str | None, datasets: tuple[str, ...], file: Path) -> None:
     params.known_model(model)
     for dataset in chosen:
         refuse_unlisted_graders(params, dataset, (problem["grader"] for problem in load_problems(dataset).values()))
-        Ledger(completions_folder(model, dataset)).require_origin(sampler.resample_command(model, dataset))
+        again = sampler.resample_command(model, dataset)
+        Ledger(completions_folder(model, dataset)).require_origin(load_question_hashes(dataset), again)
     for dataset in chosen:
         verified = run(params, model, dataset)
         metadata.copy_metadata_to_verdicts(model, dataset)

@@ -14,7 +14,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
-from leash import atomic_io, prompts, tables
+from leash import prompts, tables
 from leash.engines import selection
 from leash.engines.protocol import Completion, Decoding, Engine, Request
 from leash.errors import LeashError
@@ -24,7 +24,7 @@ from leash.grading.grade_answers import build_checker
 from leash.grading.graders import registry
 from leash.params.groups import ENGINES_WITHOUT_WEIGHTS, Params
 from leash.params.security import refuse_unlisted_graders
-from leash.problems import Problem, load_problems
+from leash.problems import Problem, load_problems, load_question_hashes
 from leash.progress import Progress, format_rate
 from leash.prompts import Prompt
 from leash.sample_ledger import Ledger
@@ -97,14 +97,6 @@ def describe_failures(model: str, dataset: str, failed: Counter[str]) -> str | N
         f"{model} on {dataset}: the server broke off {completions} ({reasons}), which verify does not score (status "
         f"error). They are kept and not drawn again; `{resample_command(model, dataset)}` starts over."
     )
-
-
-def question_hashes(problems: Mapping[str, Problem], images: Mapping[str, Sequence[bytes]]) -> dict[str, str]:
-    """A hash of each problem's question and images."""
-    return {
-        problem: atomic_io.hash_strings(row["question"], *map(atomic_io.bytes_hash, images.get(problem, ())))
-        for problem, row in problems.items()
-    }
 
 
 def fingerprint(params: Params, model: str, dataset: str) -> dict[str, str]:
@@ -288,8 +280,8 @@ def refuse_other_samples(params: Params, model: str, dataset: str) -> None:
     has weights."""
     ledger = Ledger(tables.completions_folder(model, dataset))
     if ledger.size:  # without samples there is nothing to compare, and hashing large weights takes seconds
-        hashes = question_hashes(load_problems(dataset), prompts.load_problem_images(dataset))
-        ledger.check(fingerprint(params, model, dataset), hashes, again=resample_command(model, dataset))
+        hashes, again = load_question_hashes(dataset), resample_command(model, dataset)
+        ledger.check(fingerprint(params, model, dataset), hashes, again=again)
 
 
 def format_first_prompt(params: Params, model: str, dataset: str) -> str:

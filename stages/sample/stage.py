@@ -16,7 +16,7 @@ from leash.engines import selection
 from leash.engines.protocol import Decoding
 from leash.params.groups import ENGINES_WITHOUT_WEIGHTS, Params
 from leash.params.security import refuse_unlisted_graders
-from leash.problems import load_problems
+from leash.problems import load_problems, question_hash
 from leash.prompts import Prompt
 from leash.sample_ledger import Ledger
 from leash.sampling import metadata, sampler
@@ -90,7 +90,7 @@ def load_inputs(params: Params, model: str, dataset: str, engine: str, may_stop:
             for problem, row in problems.items()
         },
         sampler.fingerprint(params, model, dataset),
-        sampler.question_hashes(problems, images),
+        {problem: question_hash(row["question"], images.get(problem)) for problem, row in problems.items()},
         sampler.decoding_from_params(params, model, dataset),
         # Nothing is graded while sampling unless a problem may stop by its hits.
         sampler.make_hit_check(params, dataset, problems) if may_stop and params.sample.stop_after else None,

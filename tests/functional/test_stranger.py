@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from leash import atomic_io
@@ -136,7 +137,8 @@ def _change_grader(repo: Path, outside: Path) -> None:
 def _change_traces(repo: Path, outside: Path) -> None:
     """A new folder of traces changes params.yaml; DVC then sees every edit in the folder."""
     (repo / "solutions").mkdir()
-    trace = {"dataset": "exam", "problem_id": "exam-00000", "text": "3 + 4 = 7", "source": "a friend"}
+    problem = pq.read_table(repo / "data" / "problems" / "exam.parquet")["problem_id"][0].as_py()
+    trace = {"dataset": "exam", "problem_id": problem, "text": "3 + 4 = 7", "source": "a friend"}
     (repo / "solutions" / "friend.jsonl").write_text(json.dumps(trace) + "\n")
     (repo / "params.yaml").write_text((repo / "params.yaml").read_text() + "perplexity: {traces: solutions}\n")
     shell("dvc", "repro", cwd=repo)
@@ -181,7 +183,7 @@ def test_an_edit_makes_its_stages_stale(
 
 def test_a_changed_gold_changes_the_verdicts(repo: Path) -> None:
     """After the edit above."""
-    output = shell("leash", "query", "select gold from problems where problem_id = 'exam-00001'", cwd=repo)
+    output = shell("leash", "query", "select gold from problems where question = 'compute 9 + 4 - 2 :'", cwd=repo)
     assert "12" in output
 
 

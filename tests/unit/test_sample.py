@@ -133,6 +133,25 @@ def test_a_changed_setting_is_named_and_resample_replaces_the_samples(
     assert f"another {field};" in invoke_refused("sample", "base", "chain")
 
 
+@pytest.mark.usefixtures("project")
+def test_a_row_in_front_keeps_all_samples_and_only_its_own_are_drawn() -> None:
+    questions = ["compute 3 + 4 :", "compute 5 - 2 :"]
+    raw = small(sample={"k": 2}, datasets={"exam": {"path": "exam.jsonl", "grader": "exact"}})
+
+    def draw(*rows: str) -> int:
+        Path("exam.jsonl").write_text("".join(json.dumps({"question": row, "answer": "3"}) + "\n" for row in rows))
+        stage.run(params, "exam")
+        return sample.run(params, "base", "exam").samples
+
+    Path("exam.jsonl").write_text("")
+    params = write_params(Path(), raw)
+    assert draw(*questions) == 4
+    before = rows(tables.completions_folder("base", "exam"))
+    assert draw("compute 1 + 1 :", *questions[::-1]) == 2
+    assert [row for row in rows(tables.completions_folder("base", "exam")) if row in before] == before
+    assert draw(*questions) == 0
+
+
 def test_a_changed_problem_text_is_refused_and_the_problem_is_named(project: Params) -> None:
     stage.run(project, "chain")
     sample.run(project, "base", "chain")
