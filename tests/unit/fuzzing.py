@@ -26,6 +26,7 @@ HANG_S = 2.0
 MAX_CHARS = 20_000
 
 T = TypeVar("T")
+E = TypeVar("E", bound=Exception)
 
 
 def bounded(examples: int) -> settings:
@@ -243,10 +244,10 @@ def respelled(draw: st.DrawFn, latex: str) -> str:
     return around.format(latex)
 
 
-def attempt(read: Callable[[], T], *expected: type[BaseException]) -> T | None:
-    """What a reader returns; None if it raises one of these errors. It may not hang or raise another one."""
-    try:
-        with ends_soon():
-            return read()
-    except expected:
-        return None
+def attempt(read: Callable[[], T], refusal: type[E]) -> tuple[T | None, E | None]:
+    """What a reader returns, or how it refuses. It may not hang, and may not raise anything else."""
+    with ends_soon():
+        try:
+            return read(), None
+        except refusal as error:
+            return None, error
