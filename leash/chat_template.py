@@ -34,9 +34,12 @@ class Renderer:
     """The child process that renders the template of a tokenizer."""
 
     def __init__(self, tokenizer: Any) -> None:
-        self.template, self.owner = tokenizer.chat_template, os.getpid()
+        self.template, self.owner, self._pid = tokenizer.chat_template, os.getpid(), 0
         self._connection, theirs = Pipe()
-        self._pid = os.fork()
+        try:
+            self._pid = os.fork()
+        except OSError as error:
+            raise TemplateRenderError(f"needs a process of its own, which cannot start ({error.strerror})") from None
         if self._pid == 0:
             _serve(tokenizer, theirs)
         theirs.close()
@@ -90,9 +93,10 @@ def _serve(tokenizer: Any, connection: Connection) -> None:
         kept = connection.fileno()
         os.closerange(3, kept)  # locks on files, and this connection's other end
         os.closerange(kept + 1, 1 << 16)
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-        limit = pages * resource.getpagesize() + MAX_MEMORY_BYTES
-        resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
+        with suppress(OSError, ValueError):  # not Linux, or less memory is allowed already
+            pages = int(Path("/proc/self/statm").read_text().split()[0])
+            limit = pages * resource.getpagesize() + MAX_MEMORY_BYTES
+            resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
         while True:
             reply = _render_here(tokenizer, json.loads(connection.recv_bytes()))
             connection.send_bytes(json.dumps(reply).encode())
