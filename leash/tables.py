@@ -344,8 +344,12 @@ def table_from_rows(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.
 
 def write(path: Path, content: pa.Table, schema: pa.Schema, note: Mapping[str, str] | None = None) -> None:
     """Write a table atomically with a checksum, in the columns and types of its schema. `note` is its metadata."""
+    atomic_io.write(path, encode_with_checksum(content, schema, note))
+
+
+def encode_with_checksum(content: pa.Table, schema: pa.Schema, note: Mapping[str, str] | None = None) -> bytes:
     metadata = {**(note or {}), parquet_checksum.METADATA_KEY: parquet_checksum.BLANK_CHECKSUM}
-    atomic_io.write(path, parquet_checksum.fill_checksum(encode_parquet(content, schema, metadata)))
+    return parquet_checksum.fill_checksum(encode_parquet(content, schema, metadata))
 
 
 def encode_parquet(content: pa.Table, schema: pa.Schema, note: Mapping[str, str] | None = None) -> bytes:

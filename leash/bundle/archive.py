@@ -27,6 +27,7 @@ import pyarrow.csv
 from ruamel.yaml import YAML
 
 from leash import atomic_io, cross_pair, tables
+from leash.bundle import pseudonyms
 from leash.bundle.readme import format_readme
 from leash.errors import LeashError, MissingVerdictsError
 from leash.params.groups import Params
@@ -51,6 +52,12 @@ COUNT_COLUMNS = (
     *LABEL_COLUMNS,
 )
 LOCK_FILE = Path("dvc.lock")
+# What shows golds, answers and completions to people.
+SHOWING_TEXTS = (
+    REPORTS_DIR / "index.html",
+    *(REPORTS_DIR / "tables" / f"reach_hits.{suffix}" for suffix in ("csv", "md")),
+    *(REPORTS_DIR / "figures" / f"answers.{suffix}" for suffix in ("png", "svg")),
+)
 METRICS_FILE = REPORTS_DIR / "metrics.json"
 PAGE_FILE, HITS_FILE = REPORTS_DIR / "index.html", REPORTS_DIR / "decisive_hits.csv"
 REQUIRED_FILES = {  # files of all models or pairs, and the command that makes each
@@ -126,8 +133,7 @@ def collect_contents(params: Params, file: Path, *, texts: bool) -> dict[str, Fi
             contents[path.as_posix()] = path
     contents |= {path.as_posix(): path for path in _unchanged_files(params)}
     if not texts:
-        del contents[PAGE_FILE.as_posix()]
-        contents[HITS_FILE.as_posix()] = _encode_hits_without_texts
+        _hide_texts(params, contents)
     return contents
 
 
@@ -212,13 +218,38 @@ def _unchanged_files(params: Params) -> Iterator[Path]:
         yield from (path for path in (REPORTS_DIR / folder).glob("*") if not path.name.startswith("."))
 
 
+def _hide_texts(params: Params, contents: dict[str, FileContent]) -> None:
+    """Replace answers and completions by numbers in all tables, and leave out what shows them to people."""
+    for path in SHOWING_TEXTS:
+        contents.pop(path.as_posix(), None)
+    contents[HITS_FILE.as_posix()] = _encode_hits_without_texts
+    answers = {dataset: pseudonyms.number_answers(params, dataset) for dataset in params.run.datasets}
+    completions = {dataset: pseudonyms.number_completions(params, dataset) for dataset in params.run.datasets}
+    for model, dataset in product(params.run.models, params.run.datasets):
+        for shard in tables.shards(tables.verdicts_folder(model, dataset)):
+            contents[shard.as_posix()] = partial(pseudonyms.encode_verdicts, shard, answers[dataset])
+        hidden: dict[Path, Callable[[], bytes]] = {}
+        for path, schema, command in (
+            (tables.perplexity_path(model, dataset), tables.PERPLEXITY_SCHEMA, "leash perplexity"),
+            (tables.entropy_path(model, dataset), tables.ENTROPY_SCHEMA, "leash entropy"),
+        ):
+            hidden[path] = partial(pseudonyms.encode_scores, path, schema, command)
+        mass = tables.mass_path(model, dataset)
+        hidden[mass] = partial(pseudonyms.encode_mass, mass, completions[dataset])
+        contents |= {path.as_posix(): encode for path, encode in hidden.items() if path.as_posix() in contents}
+    for pair, (unit, numbers) in product(params.run.pairs, (("answer", answers), ("completion", completions))):
+        support = tables.support_path(pair, unit)
+        if support.as_posix() in contents:
+            contents[support.as_posix()] = partial(pseudonyms.encode_support, support, numbers)
+
+
 def _encode_hits_without_texts() -> bytes:
-    """The list of decisive hits with empty columns for golds and texts."""
+    """The list of decisive hits with empty columns for all that quotes a problem or a completion."""
     options = pyarrow.csv.ConvertOptions(column_types=DECISIVE_HITS_SCHEMA, strings_can_be_null=True)
     try:
         parsing = pyarrow.csv.ParseOptions(newlines_in_values=True)
         table = pyarrow.csv.read_csv(HITS_FILE, convert_options=options, parse_options=parsing)
-        for name in ("gold", "text"):
+        for name in ("flaw", "answer", "gold", "text"):
             table = table.set_column(table.column_names.index(name), name, pa.nulls(table.num_rows, pa.string()))
     except (pa.ArrowInvalid, ValueError):
         raise BundleFileError(HITS_FILE, "is damaged", "leash report") from None

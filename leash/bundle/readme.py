@@ -37,11 +37,13 @@ WITH_TEXTS_NOTE = """\
 This bundle carries texts: data/problems has questions and gold answers (no images, and no tests of programs),
 reports/index.html has questions, golds and some completions, reports/decisive_hits.csv has the ends of some
 completions. Check the licences of the data sets before you share it; `leash bundle --without-texts` leaves all of these
-out. The answers extracted from completions are in data/verdicts in any case."""
+out. The answers extracted from completions are in data/verdicts: whole programs, where problems ask for one."""
 WITHOUT_TEXTS_NOTE = """\
-This bundle carries no question, no gold answer and no completion: data/problems has the names and graders of the
-problems, reports/decisive_hits.csv has sample numbers, and there is no page. The answers extracted from completions are
-in data/verdicts."""
+This bundle carries no question, no gold answer, no completion, and no answer extracted from one. data/problems has the
+names and graders of the problems. In data/verdicts, data/support and data/mass each distinct answer ("answer 17") and
+completion has a number, by its first appearance in the data set: nothing is hashed, so trying answers finds none. The
+numbers show which samples gave equal answers: whoever knows the gold of one problem learns where else it was given.
+reports/decisive_hits.csv has sample numbers. The page, the figure of answers and the table reach_hits are left out."""
 RECOMPUTE_NOTE = """\
 `leash compare` needs the counts alone. `leash categorize` categorizes the problems again from the verdicts, and `leash
 report` writes the report again; its page shows no completion, because the bundle has none. To see the numbers at

@@ -44,4 +44,5 @@ select
 from counts
 inner join several using (pair, dataset, problem_id)
 where counts.ended_base = 'k' and counts.ended_rlvr = 'k'
-order by pair, dataset, problem_id, unit_key
+-- by first appearance, which does not depend on how answers are spelled: intervals depend on the order
+order by pair, dataset, problem_id, several.hit_base nulls last, several.hit_rlvr nulls last, unit_key

@@ -37,4 +37,5 @@ select
     coalesce(2 * right_times > times, false) as correct
 from complete
 where times > 0
-order by model, dataset, k, problem_id, votes desc, times desc, answer_class
+-- not by the spelling of an answer: equal rows are equal to the draws that this order decides
+order by model, dataset, k, problem_id, votes desc, times desc, correct desc

@@ -14,6 +14,8 @@ with masses as (
         plan.epsilon,
         base.problem_id,
         base.completion,
+        base.first as first_base,
+        rlvr.first as first_rlvr,
         exp(-base.nll) as mass_base,
         exp(-rlvr.nll) as mass_rlvr,
         exp(-base.decoding_nll) as sampled_base,
@@ -71,4 +73,5 @@ select
     if(counts.ended_base = 'k' and counts.ended_rlvr = 'k', masses.k, null) as drawn
 from masses
 left join counts using (pair, dataset, problem_id)
-order by pair, dataset, problem_id, completion
+-- by first appearance, which does not depend on how completions are named: intervals depend on the order
+order by pair, dataset, problem_id, first_base nulls last, first_rlvr nulls last, completion

@@ -11,8 +11,8 @@ with exact as (
         problem_id,
         count(*) filter (where hits > 0) as completions,
         count(*) as completions_with_partners,
-        sum(exp(-decoding_nll) order by completion) filter (where hits > 0) as bound,
-        sum(exp(-decoding_nll) order by completion) as bound_with_partners,
+        sum(exp(-decoding_nll) order by decoding_nll) filter (where hits > 0) as bound,
+        sum(exp(-decoding_nll) order by decoding_nll) as bound_with_partners,
         1 - count(*) filter (where hits = 1) / nullif(sum(hits), 0) as coverage
     from mass
     group by model, dataset, problem_id

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import stat
 import zipfile
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from click.testing import CliRunner
 
 from leash import tables
 from leash.bundle.archive import BundleFileError, StaleReportError, shareable_yaml, write_bundle
+from leash.bundle.pseudonyms import encode_mass, encode_verdicts, number_answers, number_completions
 from leash.errors import LeashError
 from leash.params import loading
 from stages.cli import main
@@ -173,7 +176,9 @@ def test_texts_are_in_the_bundle_and_announced_or_left_out(run: Path) -> None:
     leash("bundle", "with.zip")
     leash("bundle", "without.zip", "--without-texts")
     full, bare = written(Path("with.zip")), written(Path("without.zip"))
-    assert full.keys() - bare.keys() == {"reports/index.html"}
+    pictures = {f"reports/figures/answers.{suffix}" for suffix in ("png", "svg")}
+    hits = {f"reports/tables/reach_hits.{suffix}" for suffix in ("csv", "md")}
+    assert full.keys() - bare.keys() == {"reports/index.html"} | pictures | hits
     assert TEXT in full["reports/index.html"]
     assert TEXT in full["reports/decisive_hits.csv"]
     assert QUESTION in full["data/problems/exam.parquet"]
@@ -181,6 +186,80 @@ def test_texts_are_in_the_bundle_and_announced_or_left_out(run: Path) -> None:
     assert "carries no question" in bare["README.txt"]
     assert not [name for name, text in bare.items() if TEXT in text or QUESTION in text]
     assert bare["reports/decisive_hits.csv"].count("\n") == full["reports/decisive_hits.csv"].count("\n")
+
+
+def vary_answers() -> None:
+    """Give problems several right answers, some of which are wrong for others, in two spellings, and quote flaws."""
+    for model, dataset in itertools.product(made.MODELS, made.DATASETS):
+        path = tables.verdicts_folder(model, dataset) / "a.parquet"
+        rows = tables.read(path, tables.VERDICTS_SCHEMA, "").to_pylist()
+        for row in rows:
+            problem, sample = int(row["problem_id"][-4:]), row["sample"]
+            number = 10 * (problem % 4) + (sample * 7 + len(model)) % 3 if row["correct"] else (sample * 5) % 40 + 3
+            row |= {"answer": f"{'Secret' if sample % 2 else 'SECRET'} {number}", "answer_class": f"secret-{number}"}
+            row |= {"flaw": row["flaw"] and f"{number} + 1 = secret"}
+            if row["candidate"]:
+                row |= {"candidate": f"Secret {10 * (problem % 4)}", "candidate_class": f"secret-{10 * (problem % 4)}"}
+        content = tables.table_from_rows(rows, tables.VERDICTS_SCHEMA)
+        tables.write(path, content, tables.VERDICTS_SCHEMA)
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_without_texts_no_answer_is_in_it_and_its_numbers_are_the_same(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vary_answers()
+    for command in ("categorize", "report"):
+        leash(command)
+    leash("bundle", "../appendix.zip", "--without-texts")
+    kept = written(run.parent / "appendix.zip")
+    assert not [name for name, text in kept.items() if "secret" in text.lower() or made.FLAW in text]
+    assert "answer 17" in kept["data/verdicts/mine/exam/a.parquet"]
+    assert "nothing is hashed" in kept["README.txt"]
+
+    supports = [tables.support_path("tuned", unit) for unit in ("problem", "answer")]
+    before, rows = numbers(run), pq.read_table(supports[1]).num_rows
+    assert rows > 20
+    there = unpacked(run.parent / "appendix.zip", monkeypatch)
+    packed = [path.read_bytes() for path in supports]
+    leash("categorize")
+    leash("report")
+    assert numbers(there) == before
+    assert [path.read_bytes() for path in supports] == packed
+    assert pq.read_table(supports[0]) == pq.read_table(run / supports[0])
+
+
+def test_equal_answers_have_equal_numbers_and_the_numbers_do_not_follow_the_spelling(run: Path) -> None:
+    vary_answers()
+    path = tables.verdicts_folder("tuned", "exam") / "a.parquet"
+    answers = number_answers(loading.load(), "exam")
+    plain = tables.read(path, tables.VERDICTS_SCHEMA, "").to_pylist()
+    hidden = pq.read_table(BytesIO(encode_verdicts(path, answers))).to_pylist()
+    named = {(old["answer_class"], new["answer_class"]) for old, new in zip(plain, hidden, strict=True)}
+    named |= {(o["candidate_class"], n["candidate_class"]) for o, n in zip(plain, hidden, strict=True)}
+    assert len(named) == len(dict(named)) == len(set(dict(named).values())) > 20
+    order = [int(name.split()[1]) for _, name in sorted(pair for pair in named if pair[0])]
+    assert order != sorted(order)
+    texts = ("answer", "answer_class", "candidate", "candidate_class", "flaw")
+    for old, new in zip(plain, hidden, strict=True):
+        assert [old[name] is None for name in texts[:-1]] == [new[name] is None for name in texts[:-1]]
+        assert {**old, **dict.fromkeys(texts)} == {**new, **dict.fromkeys(texts)}
+
+
+def test_completions_are_not_named_by_their_hashes(run: Path) -> None:
+    """A short completion, such as an answer alone, would be found by hashing all that it could be."""
+    path = tables.mass_path("tuned", "exam")
+    rows = [
+        {"problem_id": "exam-0001", "completion": f"{10**15 - first:016}", "hits": 1, "first": first}
+        | {"key": f"{first:016}", "tokens": 3, "nll": 1.0 + first, "decoding_nll": 1.0}
+        for first in range(20)
+    ]
+    rows = sorted(rows, key=lambda row: str(row["completion"]))
+    tables.write(path, tables.table_from_rows(rows, tables.MASS_SCHEMA), tables.MASS_SCHEMA)
+    hidden = pq.read_table(BytesIO(encode_mass(path, number_completions(loading.load(), "exam")))).to_pylist()
+    assert {row["completion"]: row["first"] for row in hidden} == {f"completion {i + 1}": i for i in range(20)}
+    assert [row["completion"] for row in hidden] == sorted(row["completion"] for row in hidden)
+    assert {row["key"] for row in hidden} == {""}
 
 
 def test_tests_of_programs_and_images_stay_out(run: Path) -> None:
