@@ -57,6 +57,8 @@ HEADINGS = {
     "rlvr_guess_floor": "guess floor, trained",
     "base_sound_hits": "sound hits, base",
     "rlvr_sound_hits": "sound hits, trained",
+    **{f"base_cot_pass@{k}": f"base CoT-pass@{k}" for k in "1k"},
+    **{f"rlvr_cot_pass@{k}": f"trained CoT-pass@{k}" for k in "1k"},
     "unseen_share": "unseen by strict reading",
     "ever_reached": "reached by any so far",
     "only_before": "reached before only",
