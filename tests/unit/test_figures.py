@@ -373,8 +373,8 @@ def test_each_view_is_a_panel_with_its_own_curves(few: Run) -> None:
                 assert dict(np.asarray(line.get_xydata()).tolist()) == pytest.approx(expected)
     assert few.figures["pass_at_k_by_reading"].axes[1].get_title("left") == "lenient reading"
     groups = groups | {"all": groups["all"] | {"controls": {}}}
-    figure = drawn(few.params, dataclasses.replace(few.results, analyses={"rlvr": groups}), "cot_pass_at_k")
-    assert "sampling stopped early" in sentences(figure.figures["cot_pass_at_k"])
+    nothing = drawn(few.params, dataclasses.replace(few.results, analyses={"rlvr": groups}), "cot_pass_at_k")
+    assert "sampling stopped early" in sentences(nothing.figures["cot_pass_at_k"])
 
 
 def test_examples_of_data_sets_are_those_whose_change_is_sure(many: Run) -> None:
