@@ -195,7 +195,9 @@ class Machine(RuleBasedStateMachine):
 
     @rule(which=NUMBER)
     def delete_a_folder(self, which: int) -> None:
-        folders = sorted(folder for folder in (self.repo / "data").rglob("*") if folder.is_dir())
+        folders = sorted(
+            folder for folder in (self.repo / "data").rglob("*") if folder.is_dir() and not folder.is_symlink()
+        )
         assume(folders)
         folder = folders[which % len(folders)]
         self.note("delete a folder", folder.relative_to(self.repo))
