@@ -42,27 +42,55 @@ def require_pulled_samples(model: str, dataset: str, known_remotes: Sequence[str
     takes half a second; a caller that checks many data sets passes `known_remotes`."""
     folder = tables.completions_folder(model, dataset)
     # Files of a killed run count as well: they were drawn here.
-    is_on_disk = folder.is_dir() and any(folder.iterdir())
-    if os.environ.get(RESAMPLE_VARIABLE) or is_on_disk or not any(out.get("nfiles") for out in _lock_entries(folder)):
+    if os.environ.get(RESAMPLE_VARIABLE) or _has_files(folder) or not _is_listed(folder):
         return
     if list_remotes() if known_remotes is None else known_remotes:
         raise SamplesElsewhereError(model, dataset)
 
 
+def _has_files(folder: Path) -> bool:
+    return folder.is_dir() and any(folder.iterdir())
+
+
+def _is_listed(folder: Path) -> bool:
+    """Whether dvc.lock lists files in a folder. It names the output, which may be a parent; DVC's cache has the list of
+    the files. Without that list, the folder's files are among them if nothing of the output is here."""
+    output = _output_of(folder)
+    if output is None or not output.get("nfiles"):
+        return False
+    place = Path(output["path"])
+    if place == folder or not _has_files(place):
+        return True
+    try:
+        listing = _read_listing(output, _cache_folder())
+    except (OSError, ValueError, KeyError):
+        return False
+    beginning = f"{folder.relative_to(place).as_posix()}/"
+    return any(entry["relpath"].startswith(beginning) for entry in listing)
+
+
 def read_cached_file(file: Path) -> bytes | None:
     """The content of a file in an output folder, from DVC's cache; None if dvc.lock or the cache does not have it."""
-    output = next((out for out in _lock_outputs() if file.is_relative_to(out["path"])), None)
-    if output is None:
+    if (output := _output_of(file)) is None:
         return None
-    cache = Path(_run_dvc("cache", "dir").stdout.strip()) / "files" / "md5"
+    cache = _cache_folder()
     try:
-        folder_md5 = output["md5"]
-        listing = json.loads((cache / folder_md5[:2] / folder_md5[2:]).read_bytes())
         relative = file.relative_to(output["path"]).as_posix()
-        md5: str = next(entry["md5"] for entry in listing if entry["relpath"] == relative)
+        md5: str = next(entry["md5"] for entry in _read_listing(output, cache) if entry["relpath"] == relative)
         return (cache / md5[:2] / md5[2:]).read_bytes()
-    except (StopIteration, OSError, ValueError):
+    except (StopIteration, OSError, ValueError, KeyError):
         return None
+
+
+def _cache_folder() -> Path:
+    return Path(_run_dvc("cache", "dir").stdout.strip()) / "files" / "md5"
+
+
+def _read_listing(output: dict[str, Any], cache: Path) -> list[dict[str, str]]:
+    """The files of an output folder, from DVC's cache."""
+    md5 = output["md5"]
+    listing: list[dict[str, str]] = json.loads((cache / md5[:2] / md5[2:]).read_bytes())
+    return listing
 
 
 def list_remotes() -> list[str]:
@@ -75,9 +103,9 @@ def _run_dvc(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "dvc", *arguments], capture_output=True, text=True, check=False)
 
 
-def _lock_entries(folder: Path) -> list[dict[str, Any]]:
-    """The entries of dvc.lock for an output folder."""
-    return [out for out in _lock_outputs() if out["path"] == folder.as_posix()]
+def _output_of(path: Path) -> dict[str, Any] | None:
+    """The entry of dvc.lock for the output that a file or folder belongs to."""
+    return next((out for out in _lock_outputs() if path.is_relative_to(out["path"])), None)
 
 
 def _lock_outputs() -> list[dict[str, Any]]:

@@ -4,6 +4,8 @@
     length                         cut off at `max_tokens`
     length_in_thought              cut off within thinking that only the engine knows of (engines/cut_thoughts.py)
     abort, error, content_filter…  the server ended it: what is there is not a sample of the model
+    lost                           a rollout that a kill interrupted and that cannot be drawn again: it has no text, and
+                                   counts as wrong (reach/rollouts.py)
     anything else                  not known (`unknown`, words of other tools): strict reading takes it for an end, and
                                    lenient reading if the text looks finished (grading/ending.py)
 
@@ -14,7 +16,7 @@ completion that the server ended is not scored: its verdict is `error`, neither 
 
 from __future__ import annotations
 
-STOP, REFUSAL, UNKNOWN = "stop", "refusal", "unknown"
+STOP, REFUSAL, UNKNOWN, LOST = "stop", "refusal", "unknown", "lost"
 CUT_IN_THOUGHT = "length_in_thought"
 _ENDED = {STOP, "stop_string"}
 # OpenAI, vLLM and SGLang; Mistral; Anthropic and Gemini behind a server that keeps their words.

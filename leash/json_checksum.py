@@ -29,11 +29,14 @@ def with_checksum(content: Mapping[Any, Any], key: str = CHECKSUM_KEY) -> dict[A
 
 def check(text: str | bytes, key: str = CHECKSUM_KEY) -> Checked:
     """Parse an object and compare its checksum. ValueError if it is not a JSON object."""
-    content = json.loads(text)
-    if not isinstance(content, dict):
-        raise ValueError("not a JSON object")
-    found = content.pop(key, None)
-    return Checked(content, None if found is None else found == compute_checksum(content))
+    try:
+        content = json.loads(text)
+        if not isinstance(content, dict):
+            raise ValueError("not a JSON object")
+        found = content.pop(key, None)
+        return Checked(content, None if found is None else found == compute_checksum(content))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 def compute_checksum(content: Mapping[Any, Any]) -> str:

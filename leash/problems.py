@@ -1,4 +1,5 @@
-"""The problems table as graders and samplers use it: by id, with `meta` parsed, without images."""
+"""The problems table as graders and samplers use it: by id, with `meta` parsed, without images; and the hash of a
+question, which names problems and binds samples to them."""
 
 from __future__ import annotations
 
@@ -6,9 +7,12 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import pyarrow as pa
+
 from leash import atomic_io, tables
 
 Problem = Mapping[str, Any]
+HASHED_COLUMNS = pa.schema([tables.PROBLEMS_SCHEMA.field(name) for name in ("problem_id", "question", "images")])
 
 
 def load_problems(dataset: str) -> dict[str, Problem]:
@@ -30,3 +34,14 @@ def problems_hash(problems: Mapping[str, Problem]) -> str:
     """A hash of all that a verdict depends on. A change of level, cluster or images leaves it as it is."""
     rows = [[row[name] for name in ("problem_id", "question", "gold", "grader", "meta")] for row in problems.values()]
     return atomic_io.hash_strings(json.dumps(rows, ensure_ascii=False))
+
+
+def question_hash(question: str, images: Iterable[bytes] | None = None) -> str:
+    """A hash of what is asked: the text and the images. The gold is not part of it, since samples outlive its edits."""
+    return atomic_io.hash_strings(question, *map(atomic_io.bytes_hash, images or ()))
+
+
+def load_question_hashes(dataset: str) -> dict[str, str]:
+    """The hash of each problem's question, by id."""
+    rows = tables.read(tables.problems_path(dataset), HASHED_COLUMNS, f"leash fetch {dataset}").to_pylist()
+    return {row["problem_id"]: question_hash(row["question"], row["images"]) for row in rows}

@@ -1,9 +1,9 @@
 """Progress of long work: a bar on a terminal, else a line every few seconds.
 
-    with Progress(4096, "sample base on chain", "completions") as progress:
+    with Progress(4096, "sample base", "completions") as progress:
         progress.starting("vllm for base")    # starting vllm for base…
         progress.started()                    # vllm for base started in 97 s
-        progress.add(64)                      # sample base on chain: 64 of 4,096 completions
+        progress.add(64)                      # sample base: 64 of 4,096 completions
 
 Rates and the time left count from the first result on, so that the start of an engine does not look like slow work.
 """

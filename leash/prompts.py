@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from leash import tables
+from leash import chat_template, tables
 from leash.errors import LeashError
 from leash.instructions import default_instruction
 from leash.params.groups import Params, PromptOptions
@@ -144,8 +144,6 @@ def load_problem_images(dataset: str) -> dict[str, tuple[bytes, ...]]:
 def render_prompt(prompt: Prompt, tokenizer: Templated) -> str:
     """The text that the model reads, including the special tokens of a chat template. A prompt with images needs the
     model's processor, whose template writes a token for each image."""
-    from jinja2 import TemplateError
-
     if not prompt.chat:
         return prompt.plain
     own_tokenizer: Any = getattr(tokenizer, "tokenizer", tokenizer)  # that of a processor
@@ -154,11 +152,10 @@ def render_prompt(prompt: Prompt, tokenizer: Templated) -> str:
         remedy = "Use a model that has one" if prompt.images else "Use plain text with `chat: false`"
         raise ChatTemplateError(name, f"The tokenizer of {name} has no chat template. {remedy}.")
     try:
-        text = str(tokenizer.apply_chat_template(prompt.messages, tokenize=False, add_generation_prompt=True))
-    except TemplateError as error:
-        raise ChatTemplateError(
-            name, f"The chat template of {name} refuses the prompt: {error}. Change `system`, or set `chat: false`."
-        ) from None
+        text = chat_template.render(tokenizer, prompt.messages)
+    except chat_template.TemplateRenderError as error:
+        remedy = "Change `system`, or set `chat: false`"
+        raise ChatTemplateError(name, f"The chat template of {name} {str(error).rstrip('.')}. {remedy}.") from None
     # Templates that do not know message parts, or none in a system prompt, silently leave texts out.
     texts = [part for part in (prompt.system, *prompt.parts) if isinstance(part, str)]
     if prompt.images and not all(part.strip() in text for part in texts):

@@ -28,13 +28,14 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import click
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
 
 from leash import atomic_io, dvc_samples, json_checksum, tables
 from leash.engines.protocol import Completion
@@ -43,7 +44,6 @@ from leash.errors import LeashError
 MANIFEST_FILENAME = "manifest.json"
 # The manifest's key for the hash of everything else in it.
 CHECKSUM_KEY = "seal"
-MANIFEST_KEYS = {"fingerprint", "prompts", "engines", "sources"}
 # The key of a file's own origin, in its metadata.
 ORIGIN_KEY = "leash.origin"
 # Of a manifest that was written again: no file states which engine drew its samples.
@@ -55,6 +55,38 @@ PART_INTERVAL_S = 5.0
 MAX_PARTS_BYTES = 128 * 2**20
 # Completions that are kept in memory while shards are written.
 MAX_READ_BYTES = 2**30
+
+
+class ImportedFile(BaseModel):
+    """What Leash reads of an imported file in a manifest; `leash.importing` writes more. `numbers` are the first sample
+    of each problem and the one after its last: `0-50`."""
+
+    file: str
+    hash: str
+    format: str
+    numbers: dict[str, Annotated[str, Field(pattern=r"^\d{1,10}-\d{1,10}$")]]
+
+
+class Manifest(BaseModel):
+    """The content of manifest.json, which can come from strangers."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    fingerprint: dict[str, str]
+    prompts: dict[str, str]
+    engines: list[str]
+    sources: list[ImportedFile]
+
+
+class Origin(BaseModel):
+    """What a file of samples states of itself."""
+
+    model_config = ConfigDict(strict=True)
+
+    fingerprint: dict[str, str]
+    prompts: dict[str, str]
+    imported: bool
+
 
 SampleNumbers = NDArray[np.int32]  # ascending
 SampleKey = tuple[str, int]
@@ -70,6 +102,28 @@ class SamplesMismatchError(LeashError):
         super().__init__(
             f"{folder} holds samples made with another {change}; undo that change to keep them, or replace them with "
             f"`{resample_command}`."
+        )
+
+
+class RenamedProblemError(LeashError):
+    """Samples on disk are of a question that the data set has under another id."""
+
+    def __init__(self, folder: Path, old_id: str, new_id: str, again: str) -> None:
+        self.folder, self.old_id, self.new_id = folder, old_id, new_id
+        super().__init__(
+            f"{folder} holds samples of the problem {old_id}, whose id is {new_id} now. To keep them, name a column "
+            f"with the old ids by `datasets.{folder.name}.id`; or replace them with `{again}`."
+        )
+
+
+class ReplacedQuestionError(LeashError):
+    """A question that completions were imported for is not in the data set any more, and another one is new in it."""
+
+    def __init__(self, folder: Path, problem_id: str, new_id: str, again: str) -> None:
+        self.folder, self.problem_id, self.new_id = folder, problem_id, new_id
+        super().__init__(
+            f"{folder} holds imported completions of the problem {problem_id}, whose question changed or was replaced: "
+            f"{new_id} is new in the data set. Undo that change, or import the completions that fit with `{again}`."
         )
 
 
@@ -147,17 +201,43 @@ class Ledger:
             manifest = self._manifest_of_files()
         present = {"fingerprint": fingerprint, "prompts": prompts}
         self._refuse_other_origin(manifest, present, again)
+        self._refuse_other_problems(manifest, prompts, again)
         self._refuse_foreign_files(manifest, again)
         return manifest
 
-    def require_origin(self, again: str) -> None:
-        """Raise if nothing tells how the samples on disk were drawn, if a file was drawn otherwise, or if a sample is
-        there twice. This repairs nothing."""
-        self._refuse_foreign_files(self.manifest(), again)
+    def require_origin(self, prompts: Mapping[str, str], again: str) -> None:
+        """Raise if nothing tells how the samples on disk were drawn, if they are not of these problems, if a file was
+        drawn otherwise, or if a sample is there twice. This repairs nothing."""
+        manifest = self.manifest()
+        again = self.replace_command if manifest.get("sources") else again
+        self.require_problems(prompts, again)
+        self._refuse_foreign_files(manifest, again)
         keys: dict[str, list[SampleNumbers]] = {}
         for file in tables.shards(self.folder):
             _collect_numbers(file, keys)
         self._refuse_repeated(keys)
+
+    def require_problems(self, prompts: Mapping[str, str], again: str) -> None:
+        """Raise if the question of a problem changed since its samples were drawn or imported."""
+        if manifest := self.manifest():
+            self._refuse_other_origin(manifest, {**manifest, "prompts": prompts}, again)
+            self._refuse_other_problems(manifest, prompts, again)
+
+    def _refuse_other_problems(self, manifest: Mapping[str, Any], prompts: Mapping[str, str], again: str) -> None:
+        """Raise if a problem has another id now, so that its samples would not count, or would all be drawn again.
+
+        The ids of imported completions can come from their questions. There, a question that is gone beside one that is
+        new was edited; one that is only gone was removed, and its completions are left out like drawn ones.
+        """
+        gone = [problem for problem in manifest["prompts"] if problem not in prompts]
+        new = {text: problem for problem, text in prompts.items() if problem not in manifest["prompts"]}
+        for problem in gone if new else ():
+            if (new_id := new.get(manifest["prompts"][problem])) is not None:
+                raise RenamedProblemError(self.folder, problem, new_id, again)
+        imported = {problem for source in manifest["sources"] for problem in source["numbers"]}
+        lost = next((problem for problem in gone if problem in imported), None)
+        if lost is not None and new:
+            raise ReplacedQuestionError(self.folder, lost, next(iter(new.values())), again)
 
     def _refuse_other_origin(self, found: Mapping[str, Any], present: Mapping[str, Any], again: str) -> None:
         old, new = found["fingerprint"], present["fingerprint"]
@@ -191,6 +271,11 @@ class Ledger:
         for file in self._files():
             file.unlink()
         (self.folder / MANIFEST_FILENAME).unlink(missing_ok=True)
+
+    @property
+    def replace_command(self) -> str:
+        """The command that replaces imported samples."""
+        return f"leash import FILE --model {self.folder.parent.name} --dataset {self.folder.name} --replace"
 
     @property
     def empty(self) -> bool:
@@ -468,9 +553,10 @@ def _parse_manifest(content: bytes) -> dict[str, Any] | None:
     """The manifest without its checksum, or None if it is damaged. Old manifests have no checksum."""
     try:
         manifest, valid = json_checksum.check(content, CHECKSUM_KEY)
+        Manifest.model_validate(manifest)  # its complaints are ValueErrors
     except ValueError:
         return None
-    return manifest if manifest.keys() == MANIFEST_KEYS and valid is not False else None
+    return manifest if valid is not False else None
 
 
 def _origin_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -484,7 +570,7 @@ def _read_origin(file: Path) -> dict[str, Any] | None:
     read."""
     try:
         found = (pq.read_schema(file).metadata or {}).get(ORIGIN_KEY.encode())
-        return None if found is None else dict(json.loads(found))
+        return None if found is None else Origin.model_validate_json(found).model_dump()
     except (OSError, pa.ArrowException, ValueError):
         return None
 

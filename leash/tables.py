@@ -21,6 +21,8 @@ from leash import atomic_io, parquet_checksum
 from leash.errors import LeashError, first_line
 
 DATA_DIR = Path("data")
+# What pyarrow raises for a file that is damaged or no Parquet. A ValueError: bytes that are no text.
+READ_ERRORS = (pa.ArrowException, OSError, ValueError)
 STRING, INT32, INT64, FLOAT64, BOOL = pa.string(), pa.int32(), pa.int64(), pa.float64(), pa.bool_()
 
 
@@ -384,7 +386,7 @@ def open_columns(path: Path, schema: pa.Schema, made_by: str) -> pq.ParquetFile:
         file = pq.ParquetFile(path)
     except FileNotFoundError:
         raise MissingTableError(path, made_by) from None
-    except (pa.ArrowInvalid, OSError) as error:
+    except READ_ERRORS as error:
         raise DamagedTableError(path, made_by, _unreadable(error)) from None
     for field in schema:
         index = file.schema_arrow.get_field_index(field.name)
@@ -421,8 +423,13 @@ def _fault(file: Path) -> str | None:
         return _unreadable(error)
     if (valid := parquet_checksum.is_valid(content)) is not None:
         return None if valid else "is damaged: its checksum does not match its content"
-    if atomic_io.hash_in_name(file) not in (None, atomic_io.bytes_hash(content)):
-        return "is damaged: its content does not match the hash in its name"
+    if (hash_in_name := atomic_io.hash_in_name(file)) is not None:
+        is_intact = hash_in_name == atomic_io.bytes_hash(content)
+        return None if is_intact else "is damaged: its content does not match the hash in its name"
+    try:  # nothing says what was written, but all of it can be read
+        pq.read_table(pa.BufferReader(content)).validate(full=True)
+    except READ_ERRORS as error:
+        return _unreadable(error)
     return None
 
 
@@ -434,13 +441,10 @@ def read_metadata(path: Path) -> dict[str, str]:
     """The note that was written with a table; empty if the table is missing or damaged."""
     try:
         metadata = {} if parquet_checksum.has_valid_checksum(path) is False else pq.read_schema(path).metadata or {}
-    except (OSError, pa.ArrowInvalid):
+        note = {name.decode(): value.decode() for name, value in metadata.items()}
+    except READ_ERRORS:
         return {}
-    return {
-        name.decode(): value.decode()
-        for name, value in metadata.items()
-        if name.decode() != parquet_checksum.METADATA_KEY
-    }
+    return {name: value for name, value in note.items() if name != parquet_checksum.METADATA_KEY}
 
 
 def shards(folder: Path) -> list[Path]:

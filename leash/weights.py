@@ -6,6 +6,7 @@ run anything, so both are refused unless params.yaml allows them for that model.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +29,8 @@ GPU_DEVICE_FILES = ("nvidiactl", "nvidia0", "nvhost-gpu", "kfd", "dxg")
 IGNORED_FILE_PATTERNS = ("*.md", "optimizer*", "scheduler*", "rng_state*", "trainer_state.json", "training_args.bin")
 # Weights written by torch.save.
 PICKLE_SUFFIXES = (".bin", ".pt", ".pth")
+# Files that name the files of weights that are split.
+INDEX_PATTERNS = ("*.safetensors.index.json", "*.bin.index.json")
 
 
 class ModelLoadError(LeashError):
@@ -59,6 +62,14 @@ class PickledWeightsError(LeashError):
             f"The weights of {model} ({source}) are pickles ({', '.join(PICKLE_SUFFIXES)}), which can run code when "
             f"they are loaded. Convert them to safetensors, or allow them with `models.{model}.pickle: true`."
         )
+
+
+class WeightsIndexError(LeashError):
+    """The index of a model's files of weights is no index, or names a file that is not in the model's folder."""
+
+    def __init__(self, index: Path, fault: str) -> None:
+        self.index = index
+        super().__init__(f"{index} {fault}. Get the model again from where it came.")
 
 
 class UntrustedCodeError(LeashError):
@@ -165,6 +176,22 @@ def load_processor(weights: Weights) -> ProcessorMixin:
     return processor
 
 
+def _refuse_escaping_index(folder: Path) -> None:
+    """Raise if an index names files outside the model's folder. They would be loaded, and not be part of its hash."""
+    for index in sorted(path for pattern in INDEX_PATTERNS for path in folder.glob(pattern)):
+        try:
+            shards = json.loads(index.read_bytes())["weight_map"].values()
+            names = sorted({str(name) for name in shards})
+        except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+            raise WeightsIndexError(index, "is damaged: it has no `weight_map` from tensors to files") from None
+        for name in names:
+            target = (folder / name).resolve()
+            # Files of the hub's cache are links to its blobs, which are named for their content.
+            in_cache = target.parent.name == "blobs" and target.parent.parent.name.startswith("models--")
+            if Path(name).name != name or not (target.parent == folder.resolve() or in_cache):
+                raise WeightsIndexError(index, f"names {name}, which is not a file in the same folder")
+
+
 def has_weights(params: Params, name: str) -> bool:
     """Whether params.yaml says where the weights are. Imported and served models need none."""
     return bool(params.models[name].path or params.models[name].hub)
@@ -174,6 +201,8 @@ def find_weights(params: Params, name: str) -> Weights:
     model = params.known_model(name)
     if not has_weights(params, name) or (model.path and not (Path(model.path) / "config.json").is_file()):
         raise MissingWeightsError(name, model.path)
+    if model.path:
+        _refuse_escaping_index(Path(model.path))
     # An absolute path: a Ray worker has its own working directory.
     source = str(Path(model.path).resolve()) if model.path else model.hub or ""
     free = "dtype" not in model.model_fields_set

@@ -13,7 +13,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,7 +22,7 @@ import click
 from leash.errors import LeashError, Terminated, first_line
 from leash.formatting import escape_controls
 from leash.params import groups, loading
-from leash.params.errors import UnnamedRunError
+from leash.params.errors import UnnamedStageError
 
 if TYPE_CHECKING:
     from leash.sampling import cost_estimate
@@ -136,18 +136,17 @@ def train(file: Path) -> None:
         _echo("This run does not use the embedded models: nothing to train.")
 
 
-def find_names(command: str, given: tuple[str | None, ...], runs: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """The names on the command line; without any, those of the stage that DVC runs (`DVC_STAGE`: sample@base-chain).
+def find_name(command: str, given: str | None, known: Sequence[str]) -> str:
+    """The name on the command line; without one, that of the stage that DVC runs (`DVC_STAGE`: sample@base).
 
     So dvc.yaml pastes no name of params.yaml into a command, where a shell would read it as code."""
-    names = tuple(name for name in given if name is not None)
-    # From another folder, DVC writes ../dvc.yaml:sample@base-chain.
+    if given is not None:
+        return given
+    # From another folder, DVC writes ../dvc.yaml:sample@base.
     stage = re.fullmatch(rf"(?:.*:)?{command}@(.*)", os.environ.get("DVC_STAGE", ""), re.DOTALL)
-    if not names and stage and stage[1] in runs:
-        return runs[stage[1]]
-    if len(names) < len(given):
-        raise UnnamedRunError(command, runs.values())
-    return names
+    if stage and stage[1] in known:
+        return stage[1]
+    raise UnnamedStageError(command, known)
 
 
 @main.command()
@@ -165,7 +164,7 @@ def fetch(dataset: str | None, preview: bool, model: str | None, file: Path) -> 
     from stages.fetch.stage import run
 
     params = loading.load(file)
-    (dataset,) = find_names("fetch", (dataset,), {name: (name,) for name in params.run.datasets})
+    dataset = find_name("fetch", dataset, params.run.datasets)
     if preview:
         _echo(format_preview(params, dataset, model))
         return
@@ -178,59 +177,68 @@ def fetch(dataset: str | None, preview: bool, model: str | None, file: Path) -> 
 
 @main.command()
 @click.argument("model", required=False)
-@click.argument("dataset", required=False)
+@click.argument("datasets", nargs=-1, metavar="[DATASET...]")
 @click.option("--resample", is_flag=True, help="Delete the samples on disk and start over.")
 @click.option("--show-prompt", is_flag=True, help="Only print the complete prompt of the first problem.")
 @PARAMS_OPTION
-def sample(model: str | None, dataset: str | None, resample: bool, show_prompt: bool, file: Path) -> None:
-    """Sample a model on a data set.
+def sample(model: str | None, datasets: tuple[str, ...], resample: bool, show_prompt: bool, file: Path) -> None:
+    """Sample a model on data sets (default: all of the run).
 
-    `dvc repro` runs it for each model and data set; by hand, name them. Only samples that are not on disk yet are
-    drawn, so a stopped run resumes.
+    `dvc repro` runs it for each model; by hand, name one. Only samples that are not on disk yet are drawn, so a stopped
+    run resumes.
     """
     from leash.sampling import sampler
     from leash.sampling.duplicate_samples import find_repeat_warning
     from stages.sample import stage
 
     params = loading.load(file)
-    model, dataset = find_names("sample", (model, dataset), params.runs())
-    params.known_dataset(dataset)
+    model, chosen = find_name("sample", model, params.run.models), _known_datasets(params, datasets)
     if show_prompt:
-        _echo(sampler.format_first_prompt(params, model, dataset))
+        _echo("\n\n".join(sampler.format_first_prompt(params, model, dataset) for dataset in chosen))
         return
-    drawn = stage.run(params, model, dataset, resample=resample)
-    _echo(f"{model} on {dataset}: {drawn.samples:,} completions drawn.")
-    if failures := sampler.describe_failures(model, dataset, drawn.failed):
-        _echo(f"Warning: {failures}", err=True)
-    if drawn.samples and (warning := find_repeat_warning(params, model, dataset)):
-        _echo(f"Warning: {warning}", err=True)
+    drawn = stage.run(params, model, *chosen, resample=resample)
+    for dataset, stats in drawn.by_dataset.items():
+        _echo(f"{model} on {dataset}: {stats.samples:,} completions drawn.")
+        if failures := sampler.describe_failures(model, dataset, stats.failed):
+            _echo(f"Warning: {failures}", err=True)
+        if stats.samples and (warning := find_repeat_warning(params, model, dataset)):
+            _echo(f"Warning: {warning}", err=True)
+
+
+def _known_datasets(params: groups.Params, datasets: tuple[str, ...]) -> list[str]:
+    """The named data sets, each once, or all of the run. Raise if params.yaml does not have one."""
+    for dataset in datasets:
+        params.known_dataset(dataset)
+    return list(dict.fromkeys(datasets)) or params.run.datasets
 
 
 @main.command()
 @click.argument("model", required=False)
-@click.argument("dataset", required=False)
+@click.argument("datasets", nargs=-1, metavar="[DATASET...]")
 @PARAMS_OPTION
-def verify(model: str | None, dataset: str | None, file: Path) -> None:
-    """Grade the completions of a model on a data set.
+def verify(model: str | None, datasets: tuple[str, ...], file: Path) -> None:
+    """Grade the completions of a model on data sets (default: all of the run).
 
-    `dvc repro` runs it for each model and data set; by hand, name them.
+    `dvc repro` runs it for each model; by hand, name one.
     """
     from leash.params.security import refuse_unlisted_graders
-    from leash.problems import load_problems
+    from leash.problems import load_problems, load_question_hashes
     from leash.sample_ledger import Ledger
     from leash.sampling import metadata, sampler
     from leash.tables import completions_folder
     from stages.verify.stage import run
 
     params = loading.load(file)
-    model, dataset = find_names("verify", (model, dataset), params.runs())
+    model, chosen = find_name("verify", model, params.run.models), _known_datasets(params, datasets)
     params.known_model(model)
-    params.known_dataset(dataset)
-    refuse_unlisted_graders(params, dataset, (problem["grader"] for problem in load_problems(dataset).values()))
-    Ledger(completions_folder(model, dataset)).require_origin(sampler.resample_command(model, dataset))
-    verified = run(params, model, dataset)
-    metadata.copy_metadata_to_verdicts(model, dataset)
-    _echo(f"{model} on {dataset}: {verified:,} completions verified.")
+    for dataset in chosen:
+        refuse_unlisted_graders(params, dataset, (problem["grader"] for problem in load_problems(dataset).values()))
+        again = sampler.resample_command(model, dataset)
+        Ledger(completions_folder(model, dataset)).require_origin(load_question_hashes(dataset), again)
+    for dataset in chosen:
+        verified = run(params, model, dataset)
+        metadata.copy_metadata_to_verdicts(model, dataset)
+        _echo(f"{model} on {dataset}: {verified:,} completions verified.")
 
 
 @main.command()
@@ -352,8 +360,9 @@ def draw_pilot(params: groups.Params, samples: int) -> dict[tuple[str, str], flo
         if not tables.problems_path(dataset).exists():
             for warning in fetch_stage.run(params, dataset).warnings:
                 _echo(f"Note: {warning}", err=True)
-    runs = [(model, dataset) for model in models for dataset in params.run.datasets]
-    return {run: stage.run(params, *run, pilot=samples).speed for run in runs}
+    # One engine draws all data sets of a model at once, so its speed is that of each.
+    speeds = {model: stage.run(params, model, pilot=samples).speed for model in models}
+    return {(model, dataset): speed for model, speed in speeds.items() for dataset in params.run.datasets}
 
 
 def describe_reach_cost(

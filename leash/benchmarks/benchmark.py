@@ -86,8 +86,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Problem:
-    """`id` is the benchmark's own; without one, problems are numbered. `level` is how hard the benchmark says it is,
-    `cluster` names the problems that may come and go together (None: this one alone)."""
+    """`id` is the benchmark's own; without one, the hash of the question names the problem. `level` is how hard the
+    benchmark says it is, `cluster` names the problems that may come and go together (None: this one alone)."""
 
     question: str
     gold: list[str]

@@ -33,6 +33,7 @@ from leash.errors import LeashError, MissingVerdictsError
 from leash.params.groups import Params
 from leash.report import entropy_tables
 from leash.report.audit import DECISIVE_HITS_SCHEMA
+from leash.report.cells import encode_csv
 from leash.report.metrics import REPORTS_DIR, read_metrics
 from leash.report.provenance import collect_parameters, redact_paths_and_hosts
 from leash.sampling import metadata
@@ -138,7 +139,7 @@ def collect_contents(params: Params, file: Path, *, texts: bool) -> dict[str, Fi
 
 def encode_counts(pair: str) -> bytes:
     """The counts of a pair as CSV that `leash compare` reads."""
-    return _encode_csv(_read_support(pair).select(COUNT_COLUMNS))
+    return encode_csv(_read_support(pair).select(COUNT_COLUMNS))
 
 
 def encode_problems(dataset: str, *, texts: bool) -> bytes:
@@ -252,13 +253,7 @@ def _encode_hits_without_texts() -> bytes:
             table = table.set_column(table.column_names.index(name), name, pa.nulls(table.num_rows, pa.string()))
     except (pa.ArrowInvalid, ValueError):
         raise BundleFileError(HITS_FILE, "is damaged", "leash report") from None
-    return _encode_csv(table)
-
-
-def _encode_csv(table: pa.Table) -> bytes:
-    written = BytesIO()
-    pyarrow.csv.write_csv(table, written)
-    return written.getvalue()
+    return encode_csv(table)
 
 
 def _add_to_archive(archive: zipfile.ZipFile, name: str, content: FileContent) -> None:

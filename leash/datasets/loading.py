@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -29,9 +29,12 @@ from leash.errors import UnknownNameError, first_line
 from leash.formatting import pluralize
 from leash.grading.graders import registry
 from leash.params.groups import EMBEDDED_FAMILIES, Dataset, Params
+from leash.problems import question_hash
 from leash.statistics import seeds
 
 GYM_FAMILY = "reasoning_gym"
+# Among a million questions, two have the same digits with a probability of 0.2%. Then one of them gets "#2".
+ID_HEX_DIGITS = 12
 TableRow = dict[str, Any]
 
 
@@ -99,7 +102,6 @@ def parse_own_row(row: Row, dataset: Dataset) -> Problem:
     return Problem(
         question=dataset.prompt.replace("{question}", question),
         gold=parse_golds(row.need(dataset.answer)),
-        id=row.text(dataset.id) if dataset.id else None,
         meta={"question": question},
         images=load_images(row, dataset.images) if dataset.images else None,
         level=row.label("level"),
@@ -132,7 +134,7 @@ def _load_benchmark_problems(name: str, dataset: Dataset) -> FetchResult:
     files = source_files.find_source(name, dataset, dataset.hub or benchmark.hub, patterns)
     parsed = [(row.where, problem) for row in files.rows() if (problem := _parse_row(benchmark, row, dataset))]
     chosen = _draw_subset(parsed, dataset.size or benchmark.size or "all", dataset.seed or 0)
-    ids = _assign_ids(name, chosen, own_ids=dataset.family is None and dataset.id is not None)
+    ids = _assign_ids(name, chosen, own_ids=dataset.id is not None)
     if not chosen:
         no_row = f"has no problem: no row of {files.files[0]} fits; correct its filters."
         raise source_files.DatasetSourceError(f"datasets.{name}", no_row)
@@ -179,7 +181,8 @@ def _load_benchmark_problems(name: str, dataset: Dataset) -> FetchResult:
 
 def _parse_row(benchmark: Benchmark, row: Row, dataset: Dataset) -> Problem | None:
     try:
-        return benchmark.problem(row, dataset)
+        problem = benchmark.problem(row, dataset)
+        return replace(problem, id=row.text(dataset.id)) if problem and dataset.id else problem
     except RecursionError:
         raise RowError(row.where, "a value is nested too deeply; write it as text") from None
     # A file of something else breaks the parser in ways that only the row explains.
@@ -201,8 +204,9 @@ def _draw_subset(
 
 
 def _assign_ids(name: str, chosen: Sequence[tuple[RowLocation, Problem]], *, own_ids: bool) -> list[str]:
-    """The benchmark's own ids, if it has them. A benchmark can repeat an id (SciBench does): then "#2" is added."""
-    given = [problem.id or f"{name}-{where.number:05d}" for where, problem in chosen]
+    """The benchmark's own ids, if it has them, or else ids from what is asked: so a row that is inserted or moved takes
+    no other problem's samples. An id can come twice (in SciBench, or if a question does): then "#2" is added."""
+    given = [problem.id or _content_id(name, problem) for _, problem in chosen]
     if own_ids and len(set(given)) < len(given):
         raise source_files.SourceFileError(
             chosen[0][0].file, "the column for `id` has the same value twice; choose another."
@@ -213,3 +217,9 @@ def _assign_ids(name: str, chosen: Sequence[tuple[RowLocation, Problem]], *, own
         seen[problem_id] += 1
         ids.append(problem_id if seen[problem_id] == 1 else f"{problem_id}#{seen[problem_id]}")
     return ids
+
+
+def _content_id(name: str, problem: Problem) -> str:
+    """Of the question as its file has it: another `prompt` around it makes no other problem."""
+    question = problem.meta.get("question", problem.question)
+    return f"{name}-{question_hash(question, problem.images)[:ID_HEX_DIGITS]}"

@@ -33,7 +33,7 @@ _HEADING = re.compile(
 )
 _END = re.compile(
     r"(?:[.!?。…]|\\\]|\\\)|\\end\{[a-z]+\*?\}|[)\]}\"'”’»]"
-    rf"|(?:\d[\d.,]*|[π∞%°²³!])(?:\s*\\?%|\s*(?:(?:square|cubic)\s+)?{UNIT}(?:\^?\d|[²³])?)?|(?<![\w'])(?-i:[B-HJ-Z])"
+    rf"|(?:\d[\d.,]*+|[π∞%°²³!])(?:\s*\\?%|\s*(?:(?:square|cubic)\s+)?{UNIT}(?:\^?\d|[²³])?)?|(?<![\w'])(?-i:[B-HJ-Z])"
     r"|\b(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve))$",
     re.IGNORECASE,
 )

@@ -17,9 +17,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from leash.grading.thinking import strip_thinking
+from leash.grading.thinking import is_unfinished, strip_thinking, unify_tags
 
 UNCLEAR = "?"
+# The words of a longer sentence have no clear relation to each other.
+MAX_SENTENCE_CHARS = 1000
 
 # A line with the word alone, perhaps bold, denied or after a label: "**UNSOUND**", "Verdict: SOUND."
 _LABEL = r"(?:[A-Za-z ]{1,20}:[\W_]*)?"
@@ -50,6 +52,8 @@ class WordReader:
 
     def read(self, reply: str) -> str | None:
         """The word in a reply, after its thinking; None if it has none, or none that is clear."""
+        if is_unfinished(unify_tags(reply)):
+            return None
         text = strip_thinking(reply)
         lines = [line for line in text.splitlines() if line.strip()]
         alone = [number for number, line in enumerate(lines) if self._is_alone(line)]
@@ -72,7 +76,9 @@ class WordReader:
         """What each word of a text says. Questions say nothing."""
         found = []
         for sentence in _SENTENCE_END.split(text):
-            if not sentence.rstrip(" *_\"'`").endswith("?"):
+            if len(sentence) > MAX_SENTENCE_CHARS:
+                found += [UNCLEAR] * bool(self._word.search(sentence))
+            elif not sentence.rstrip(" *_\"'`").endswith("?"):
                 found += [self._judge(sentence, match) for match in self._word.finditer(sentence)]
         return found
 

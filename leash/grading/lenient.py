@@ -167,7 +167,9 @@ _NO_CONCLUSION = re.compile(
     r"no (?:solution|answer|such)|(?:let'?s|let us|(?:we|i) (?:\w+ )?(?:need|have) to|we should|i will|we will|"
     r"next,? we|now,? we) (?:\w+ )?(?:try|re-?(?:check|exam|eval|consider|calc|visit|do)\w*|check|see|consider|find|"
     r"use|look|test|compute|calculate|verify|determine|assume|start|solve|know)"
+    # "The sum can be calculated as 144" gives it, "can be calculated as follows" announces it.
     r"|can (?:then )?(?:be )?(?:find|found|calculated?|computed?|determined?|used?|obtained)"
+    r"(?! as [$€£]?(?:\d[\d,.]*|M+)(?: [a-z]+)?\W*$)"
     r"|(?:don'?t|do not) know|unable|unclear|mistake|error|try again|wait)\b|\?\s*$",
     re.IGNORECASE,
 )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from leash.finish import CUT_IN_THOUGHT, has_ended, has_failed, was_cut_off
+from leash.finish import CUT_IN_THOUGHT, LOST, has_ended, has_failed, was_cut_off
 from leash.grading.ending import looks_finished
 from leash.grading.graders import registry
 from leash.grading.lenient import find_candidate
@@ -34,7 +34,7 @@ class Reading(NamedTuple):
 
 
 def read_answer(text: str, grader: str, finish: str) -> Reading:
-    if has_failed(finish) or finish == CUT_IN_THOUGHT:
+    if has_failed(finish) or finish in (CUT_IN_THOUGHT, LOST):
         return Reading(None)
     if (answer := registry.get_extractor(grader)(text)) is not None:
         return Reading(answer)

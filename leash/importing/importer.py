@@ -17,7 +17,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from leash import atomic_io, tables
+from leash import tables
 from leash.engines.protocol import Completion
 from leash.errors import LeashError
 from leash.formatting import pluralize
@@ -29,6 +29,7 @@ from leash.importing.raw_rows import ImportFileError
 from leash.importing.record import format_names
 from leash.importing.survey import SourceSurvey, merge_run_metadata, parse_sample_ranges, survey_source
 from leash.params.groups import NAME_PATTERN
+from leash.problems import load_question_hashes, question_hash
 from leash.sample_ledger import Ledger
 
 IMPORT_ENGINE = "import"
@@ -112,7 +113,8 @@ def run(
 
 
 def count_imported_samples(model: str, dataset: str) -> int:
-    """The number of imported samples of a model on a data set; an error if some are lost or there are none."""
+    """The number of imported samples of a model on a data set; an error if some are lost, there are none, or they are
+    of other questions than those of the data set."""
     ledger = Ledger(tables.completions_folder(model, dataset))
     samples = sum(len(numbers) for numbers in ledger.have().values())
     manifest = ledger.manifest()
@@ -122,6 +124,7 @@ def count_imported_samples(model: str, dataset: str) -> int:
         raise LostSamplesError(model, dataset, imported - samples, imported, [source["file"] for source in sources])
     if not samples or manifest.get("fingerprint", {}).get("engine") != IMPORT_ENGINE:
         raise MissingImportError(model, dataset)
+    ledger.require_problems(load_question_hashes(dataset), ledger.replace_command)
     return samples
 
 
@@ -177,9 +180,8 @@ def _write_samples(
         ledger.clear()
     known = [] if ledger.empty else [entry["hash"] for entry in ledger.manifest().get("sources", [])]
     new_entries = list({entry["hash"]: entry for entry in entries if entry["hash"] not in known}.values())
-    prompts = {problem_id: atomic_io.hash_strings(row["question"]) for problem_id, row in problems.rows.items()}
-    command = f"leash import … --model {ledger.folder.parent.name} --dataset {ledger.folder.name} --replace"
-    ledger.open(fingerprint, prompts, again=command, engine=IMPORT_ENGINE, sources=new_entries)
+    prompts = {problem_id: question_hash(row["question"], row["images"]) for problem_id, row in problems.rows.items()}
+    ledger.open(fingerprint, prompts, again=ledger.replace_command, engine=IMPORT_ENGINE, sources=new_entries)
     if problems.added:
         rows = tables.table_from_rows(list(problems.rows.values()), tables.PROBLEMS_SCHEMA)
         tables.write(tables.problems_path(problems.dataset), rows, tables.PROBLEMS_SCHEMA)

@@ -28,14 +28,6 @@ def _check_names(params: Params) -> None:
                 raise errors.BadListError(f"run.{kind}", name, problem)
             if names.count(name) > 1:
                 raise errors.BadListError(f"run.{kind}", name, " twice; take one off the list")
-    runs = params.runs()
-    for model, dataset in product(params.run.models, params.run.datasets):
-        if (other := runs[f"{model}-{dataset}"]) != (model, dataset):  # DVC would run only one of them
-            problem = (
-                f" and {other[0]}, but DVC has one name for {model} on {dataset} and {other[0]} on {other[1]} "
-                f"({model}-{dataset}); rename one of them"
-            )
-            raise errors.BadListError("run.models", model, problem)
     for pair in params.run.pairs:
         base, rlvr = params.models_of(pair)
         if base == rlvr:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from leash.errors import LeashError
@@ -89,15 +89,15 @@ class ConflictError(ParamError):
         super().__init__(key, f"is {value}, but {reason}.")
 
 
-class UnnamedRunError(LeashError):
-    """A command names no data set (and model), and DVC does not run it for one of this run. `known` are the names that
-    it can have."""
+class UnnamedStageError(LeashError):
+    """A command names no model (for fetch: no data set), and DVC does not run it for one of this run. `known` are the
+    names that it can have."""
 
-    def __init__(self, command: str, known: Iterable[tuple[str, ...]]) -> None:
+    def __init__(self, command: str, known: Sequence[str]) -> None:
         self.command, self.known = command, tuple(known)
-        each = "a data set" if command == "fetch" else "a model and a data set"
-        example = " ".join(next(iter(self.known), ("NAME",)))
-        super().__init__(f"`leash {command}` needs {each} of this run: for example `leash {command} {example}`.")
+        what = "data set" if command == "fetch" else "model"
+        example = next(iter(self.known), "NAME")
+        super().__init__(f"`leash {command}` needs a {what} of this run: for example `leash {command} {example}`.")
 
 
 class NotInParamsError(LeashError):

@@ -372,10 +372,6 @@ class Params(Group):
     def models_of(self, pair: str) -> tuple[str, str]:
         return self.pairs[pair].base, self.pairs[pair].rlvr
 
-    def runs(self) -> dict[str, tuple[str, str]]:
-        """Every model and data set of the run, by the name that DVC gives to their stages: base-chain."""
-        return {f"{model}-{dataset}": (model, dataset) for model in self.run.models for dataset in self.run.datasets}
-
     def engine(self, model: str) -> EngineName:
         return self.models[model].engine or self.sample.engine
 

@@ -14,12 +14,22 @@ from typing import Any
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import ReusedAnchorWarning
+from ruamel.yaml.events import (
+    AliasEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
 
 from leash.params import errors, security
 from leash.params.checks import check
 from leash.params.groups import NAME_PATTERN, Params
 
 MAX_VALUE_CHARS = 60
+# Of a whole file, with its aliases written out. The paper's own parameters have a few hundred.
+MAX_VALUES = 100_000
 # A bounded repr, because YAML aliases of aliases may stand for more than memory holds. Strings stay whole: half of an
 # API key would no longer look like one, and would not be masked.
 BOUNDED_REPR = reprlib.Repr()
@@ -50,15 +60,46 @@ def read_yaml(path: Path) -> Any:
     """Read YAML 1.2, as DVC does."""
     try:
         with warnings.catch_warnings(action="ignore", category=ReusedAnchorWarning):
-            return YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+            text = path.read_text(encoding="utf-8")
+            _refuse_bomb(path, text)
+            return YAML(typ="safe", pure=True).load(text)
     except FileNotFoundError:
         raise errors.MissingParamsFileError(path) from None
+    except errors.BadParamsFileError:
+        raise
     except OSError as error:
         raise errors.BadParamsFileError(path, f"can't be read ({error.strerror}); it should be a YAML file") from None
     except RecursionError:
         raise errors.BadParamsFileError(path, "is nested too deeply; no group needs more than a few levels") from None
     except Exception as error:  # ruamel also lets Python's own errors through, for example for 2024-13-45
         raise errors.BadParamsFileError(path, f"is not YAML: {_describe_yaml_error(error)}") from None
+
+
+def _refuse_bomb(path: Path, text: str) -> None:
+    """Refuse aliases of aliases that stand for more values than memory holds. To count them builds nothing: each alias
+    counts as what its anchor stands for."""
+    sizes: dict[str, int] = {}
+    open_nodes: list[tuple[str | None, int]] = [(None, 0)]
+    for event in YAML(typ="safe", pure=True).parse(text):
+        match event:
+            case MappingStartEvent() | SequenceStartEvent():
+                open_nodes.append((event.anchor, 1))
+                continue
+            case MappingEndEvent() | SequenceEndEvent():
+                anchor, size = open_nodes.pop()
+            case AliasEvent():
+                anchor, size = None, sizes.get(event.anchor, 1)
+            case ScalarEvent():
+                anchor, size = event.anchor, 1
+            case _:
+                continue
+        if anchor is not None:
+            sizes[anchor] = size
+        parent, total = open_nodes.pop()
+        open_nodes.append((parent, total + size))
+        if total + size > MAX_VALUES:
+            reason = f"stands for more than {MAX_VALUES:,} values, by aliases of aliases; write out what you need"
+            raise errors.BadParamsFileError(path, reason)
 
 
 def translate_validation_error(error: ValidationError) -> errors.ParamError:

@@ -12,15 +12,17 @@ its seed again as it was loses nothing by that. From any other engine, new rollo
 ones, and some of them would be short: what is short would count too often. So the rollouts that such an engine begins
 are noted first
 
-    data/rollouts/drawn/{pair}/{target}/{dataset}/.started-5f1c….jsonl    of the round that is being drawn
+    data/rollouts/drawn/{pair}/{target}/{dataset}/.started-5f1c….jsonl    until a run has ended
 
-and those that a killed run began and did not finish are in the ledger as wrong ones (`finish: lost`).
+and those that a killed run began and did not finish are in the ledger as wrong ones (`finish: lost`). The notes stay as
+long as unplanned rollouts do: a plan may change, and change back after another kill.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -34,6 +36,7 @@ from leash import atomic_io, tables
 from leash.engines.openai_engine import ServedModelError, ServerKeyError, ServerRequestError, ServerUnreachableError
 from leash.engines.protocol import Completion, Decoding, Request
 from leash.engines.selection import EngineSpec
+from leash.finish import LOST
 from leash.formatting import MISSING_VALUE, pluralize
 from leash.params.groups import Params
 from leash.problems import Problem
@@ -92,6 +95,7 @@ class RolloutStore:
         tokens = tokenize_prompts(self._prompts.values(), load_tokenizer(find_weights(params, place.target)))
         self._prompt_tokens = {prompt: len(ids) for prompt, ids in tokens.items()}
         self._started_path = self.ledger.folder / ".started.jsonl"
+        self._started_before = 0  # bytes of the notes of earlier rounds and runs
 
     def open(self, engine: str) -> None:
         """Lock the ledger. Rollouts of other weights or another decoding are dropped, and those of which nothing tells
@@ -131,7 +135,7 @@ class RolloutStore:
             key, prompt = self.key(each), self._prompts[each.task.problem_id]
             missing = np.setdiff1d(np.array(each.numbers, np.int32), on_disk.get(key, ()))
             begun = np.intersect1d(missing, np.array(started.get(key, ()), np.int32))
-            facts = "", len(each.prefix), "lost", None, list(each.prefix)
+            facts = "", len(each.prefix), LOST, None, list(each.prefix)
             lost += [Completion(key, number, *facts) for number in begun.tolist()]
             missing = np.setdiff1d(missing, begun)
             for run in np.split(missing, np.flatnonzero(np.diff(missing) > 1) + 1):
@@ -154,15 +158,21 @@ class RolloutStore:
             for each in requests:
                 notes.write(json.dumps([each.problem_id, each.samples.start, each.samples.stop]) + "\n")
 
-    def forget_started(self) -> None:
-        """All rollouts that were begun are in the ledger, or none was."""
-        self._started_path.unlink(missing_ok=True)
+    def take_back_started(self) -> None:
+        """No rollout of this round was begun."""
+        if self._started_path.exists():
+            os.truncate(self._started_path, self._started_before)
 
     def _read_started(self) -> dict[str, list[int]]:
         """The numbers of the rollouts that were begun, by their key."""
         started: dict[str, list[int]] = {}
-        lines = self._started_path.read_text().split("\n") if self._started_path.exists() else [""]
-        for line in lines[:-1]:  # behind the last end of a line is what a kill cut off, before the engine got it
+        if not self._started_path.exists():
+            return started
+        content = self._started_path.read_bytes()
+        # Behind the last end of a line is what a kill cut off, before the engine got it. New notes must not follow it.
+        self._started_before = content.rfind(b"\n") + 1
+        os.truncate(self._started_path, self._started_before)
+        for line in content[: self._started_before].splitlines():
             key, begin, end = json.loads(line)
             started.setdefault(key, []).extend(range(begin, end))
         return started
@@ -184,6 +194,7 @@ class RolloutStore:
     def settle(self, planned: Iterable[PlannedRollouts]) -> None:
         """Sort the rollouts into shards, and delete all that are not planned."""
         self.ledger.retain({(self.key(each), number) for each in planned for number in each.numbers})
+        self._started_path.unlink(missing_ok=True)
 
 
 def draw_rollouts(
@@ -225,13 +236,11 @@ def draw_rollouts(
         except REFUSALS:
             if not stats.samples:  # nothing was drawn
                 for store in stores:
-                    store.forget_started()
+                    store.take_back_started()
             raise
         finally:
             for store in stores:  # however the run ends, finished rollouts are kept
                 store.ledger.flush()
-    for store in stores:
-        store.forget_started()
     return total
 
 

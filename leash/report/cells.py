@@ -11,15 +11,20 @@ The CSV files keep every number in a column of its own, under its own name.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 
 from leash import atomic_io
 from leash.formatting import format_markdown_table, format_value
 
+# How spreadsheets know a formula, and the texts of this kind that are only numbers.
+FORMULA_PATTERN = r"^[=+\-@\t\r]"
+NUMBER_PATTERN = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?%?$"
 G_PASS_TAUS = ("0.25", "0.5", "0.75", "1")
 HEADINGS = {
     "dataset": "data set",
@@ -57,6 +62,8 @@ HEADINGS = {
     "rlvr_guess_floor": "guess floor, trained",
     "base_sound_hits": "sound hits, base",
     "rlvr_sound_hits": "sound hits, trained",
+    **{f"base_cot_pass@{k}": f"base CoT-pass@{k}" for k in "1k"},
+    **{f"rlvr_cot_pass@{k}": f"trained CoT-pass@{k}" for k in "1k"},
     "unseen_share": "unseen by strict reading",
     "ever_reached": "reached by any so far",
     "only_before": "reached before only",
@@ -148,8 +155,23 @@ def write_table(path: Path, content: pa.Table) -> None:
 
 
 def write_csv(path: Path, content: pa.Table) -> None:
-    with atomic_io.atomic_write(path) as unfinished:
-        pyarrow.csv.write_csv(content, unfinished)
+    atomic_io.write(path, encode_csv(content))
+
+
+def encode_csv(content: pa.Table) -> bytes:
+    """A table as CSV. Its texts come from models and data sets, and a spreadsheet runs one that begins like a formula:
+    these get an apostrophe in front. Numbers stay numbers."""
+    for index, field in enumerate(content.schema):
+        if pa.types.is_string(field.type):
+            column = content.column(index)
+            is_formula = pc.and_not(
+                pc.match_substring_regex(column, FORMULA_PATTERN), pc.match_substring_regex(column, NUMBER_PATTERN)
+            )
+            escaped = pc.if_else(is_formula, pc.binary_join_element_wise("'", column, ""), column)
+            content = content.set_column(index, field, escaped)
+    written = BytesIO()
+    pyarrow.csv.write_csv(content, written)
+    return written.getvalue()
 
 
 def format_markdown(content: pa.Table) -> str:

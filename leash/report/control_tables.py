@@ -53,17 +53,19 @@ JUDGED_SCHEMA = pa.schema(
         **{"judge": tables.STRING, "rule": tables.STRING},
         **dict.fromkeys(("votes", "asked", "hits"), pa.int64()),
         **_estimates(*(f"{role}_sound_hits" for role in ROLES), *"PESO"),
+        **_estimates(*(f"{role}_cot_pass@{k}" for k in "1k" for role in ROLES)),
         "refused": tables.STRING,
     }
 )
 UNKNOWN = {"value": None, "low": None, "high": None}
 
 
-def pass_at_ends(found: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """pass@1 and pass@k of both models. Over data sets that differ in k, it is at the largest k that all have."""
+def pass_at_ends(curves: Mapping[str, Any] | None) -> dict[str, Mapping[str, Any]]:
+    """pass@1 and pass@k of both models from their curves. Over data sets that differ in k, it is at the largest k that
+    all have. A judge that is refused has no curves."""
     estimates = {}
     for role in ROLES:
-        curve = found["pass_at_k"][role]
+        curve = (curves or {}).get(role, {})
         known = [k for k, estimate in curve.items() if estimate["value"] is not None]
         estimates[f"{role}_pass@1"] = curve.get("1", UNKNOWN)
         estimates[f"{role}_pass@k"] = curve[max(known, key=int)] if known else UNKNOWN
@@ -78,7 +80,7 @@ def controls_table(analyses: AnalysesByPair) -> pa.Table:
             for control, found in analysis["controls"].items():
                 about = {"pair": pair, "dataset": group, "view": control}
                 numbers = {name: found[name] for name in ("problems", "uncategorized", "decision")}
-                estimates = {**{name: found[name] for name in SUMMARY_RATIOS}, **pass_at_ends(found)}
+                estimates = {**{name: found[name] for name in SUMMARY_RATIOS}, **pass_at_ends(found["pass_at_k"])}
                 rows.append(
                     {
                         **about,
@@ -114,6 +116,8 @@ def judged_table(analyses: AnalysesByPair) -> pa.Table:
             sound, categories = (judged.get(name) or {} for name in ("sound_hits", "categories"))
             estimates = {f"{role}_sound_hits": sound.get(role) or UNKNOWN for role in ROLES}
             estimates |= {letter: categories.get(letter) or UNKNOWN for letter in "PESO"}
+            ends = pass_at_ends(judged.get("cot_pass_at_k"))
+            estimates |= {name.replace("_pass", "_cot_pass"): estimate for name, estimate in ends.items()}
             plain = {name: judged[name] for name in ("judge", "rule", "votes", "refused")}
             plain |= {name: sum(judged[name].values()) for name in ("asked", "hits")}
             rows.append({"pair": pair, "dataset": group, **plain, **estimate_columns(estimates)})
@@ -143,7 +147,7 @@ def _control_numbers(found: Mapping[str, Any]) -> Row:
         "tested": {letter: found["tested"][letter] for letter in "ES"},
         **{
             name: {end: estimate[end] for end in ("value", "low", "high")}
-            for name, estimate in pass_at_ends(found).items()
+            for name, estimate in pass_at_ends(found["pass_at_k"]).items()
         },
         "p_adjusted": found["test"]["p_adjusted"],
         "decision": found["decision"],

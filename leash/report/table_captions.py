@@ -100,9 +100,9 @@ TABLE_CAPTIONS: dict[str, tuple[str, str]] = {  # title, note
     "controls": (
         "What became of the problems if something else counts as a hit",
         "One row per pair, group of problems and view (control). Strict: the right answer in the form that was asked "
-        "for. Lenient: in any form. Sound: a hit of the run's reading whose working was checked and is right. "
-        "Unrefuted: one whose working was not found to be wrong. Each row has its own test, with the same correction "
-        "as the run's own decision. Uncategorized: problems whose sampling stopped early, by the run's reading, or "
+        "for. Lenient: in any form. Sound: a hit of the run's reading whose working was checked and has no visible "
+        "error. Unrefuted: one in whose working none was found. Each row has its own test, with the same correction as "
+        "the run's own decision. Uncategorized: problems whose sampling stopped early, by the run's reading, or "
         "that lack samples. The guess floor is the mean chance that a wrong answer to another problem is right here; "
         "views of the working have none. Over data sets that differ in k, pass@k is at the largest k that all have.",
     ),
@@ -115,13 +115,14 @@ TABLE_CAPTIONS: dict[str, tuple[str, str]] = {  # title, note
     "working": (
         "The hits by reading, and by their working",
         "One row per model of a pair and group of problems: right answers by strict and by lenient reading, and the "
-        "hits of the run's reading by their working: right, wrong, none shown (direct), or not checkable. Unseen: the "
+        "hits of the run's reading by their working: without a visible error, with one, none shown (direct), or not "
+        "checkable. Unseen: the "
         "share of right answers by lenient reading that strict reading does not see.",
     ),
     "judged": (
         "What a judge says of the working",
         "One row per pair and group of problems whose hits a judge was asked about: the sound hits of both models and "
-        "P, E, S, O, corrected for the errors that the judge makes on planted ones.",
+        "P, E, S, O and CoT-pass@k, corrected for the errors that the judge makes on planted ones.",
     ),
     "consolidation": (
         "How much of the base's reach one sample of the trained model has",

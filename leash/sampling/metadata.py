@@ -12,6 +12,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict
+
 from leash import atomic_io, json_checksum, tables
 from leash.errors import LeashError
 from leash.params.groups import Params
@@ -19,8 +21,18 @@ from leash.sample_ledger import read_manifest
 from leash.weights import find_weights
 
 SAMPLING_FILENAME = "sampling.json"
-METADATA_KEYS = {"engines", "fingerprint", "files", "scored_by"}
 WEIGHTS_FILENAME = "weights.txt"
+
+
+class SamplingMetadata(BaseModel):
+    """The content of sampling.json, which can come from strangers."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    engines: list[str]
+    fingerprint: dict[str, str]
+    files: list[dict[str, str]]
+    scored_by: str | None = None
 
 
 class DamagedMetadataError(LeashError):
@@ -44,10 +56,11 @@ def load_metadata(model: str, dataset: str) -> dict[str, Any] | None:
         return _metadata_from_manifest(model, dataset)
     try:
         metadata, valid = json_checksum.check(path.read_bytes())
+        SamplingMetadata.model_validate(metadata)
     except ValueError:
         raise DamagedMetadataError(path, model, dataset) from None
     # That of an earlier version has no checksum. Verdicts may come without completions to make it again from.
-    if valid is False or not metadata.keys() <= METADATA_KEYS:
+    if valid is False:
         raise DamagedMetadataError(path, model, dataset)
     return metadata
 

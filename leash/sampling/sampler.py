@@ -9,29 +9,32 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
-from leash import atomic_io, prompts, tables
+from leash import prompts, tables
 from leash.engines import selection
 from leash.engines.protocol import Completion, Decoding, Engine, Request
 from leash.errors import LeashError
 from leash.finish import has_failed
-from leash.formatting import pluralize
+from leash.formatting import join_names, pluralize
 from leash.grading.grade_answers import build_checker
 from leash.grading.graders import registry
 from leash.params.groups import ENGINES_WITHOUT_WEIGHTS, Params
 from leash.params.security import refuse_unlisted_graders
-from leash.problems import Problem, load_problems
+from leash.problems import Problem, load_problems, load_question_hashes
 from leash.progress import Progress, format_rate
 from leash.prompts import Prompt
 from leash.sample_ledger import Ledger
 from leash.sampling.sample_budget import Budget, StoppingRule
 from leash.scheduler.run import run_units
+from leash.statistics import seeds
 from leash.weights import find_weights, load_processor, load_tokenizer
+
+# Of the line that shows progress.
+MAX_NAMES_IN_TITLE = 3
 
 HitCheck = Callable[[str, str, str], bool]  # problem id, text and finish -> whether the completion is correct
 
@@ -54,7 +57,8 @@ class PaidGraderError(LeashError):
 @dataclass
 class DrawStats:
     """What a run of the stage has drawn. `failed` counts completions that are not scored. `warm_tokens` and `seconds`
-    count from the first result on, so that `speed` leaves out the start of the engine."""
+    count from the first result on, so that `speed` leaves out the start of the engine. Those of a model have those of
+    each data set in `by_dataset`."""
 
     samples: int = 0
     tokens: int = 0
@@ -63,8 +67,9 @@ class DrawStats:
     warm_tokens: int = 0
     seconds: float = 0.0
     failed: Counter[str] = field(default_factory=Counter)  # by finish
+    by_dataset: dict[str, DrawStats] = field(default_factory=dict)
 
-    def add(self, completions: Sequence[Completion], hits: int) -> None:
+    def add(self, completions: Sequence[Completion], hits: int = 0) -> None:
         tokens = sum(completion.tokens or 0 for completion in completions)
         if self.samples:
             self.warm_tokens += tokens
@@ -92,14 +97,6 @@ def describe_failures(model: str, dataset: str, failed: Counter[str]) -> str | N
         f"{model} on {dataset}: the server broke off {completions} ({reasons}), which verify does not score (status "
         f"error). They are kept and not drawn again; `{resample_command(model, dataset)}` starts over."
     )
-
-
-def question_hashes(problems: Mapping[str, Problem], images: Mapping[str, Sequence[bytes]]) -> dict[str, str]:
-    """A hash of each problem's question and images."""
-    return {
-        problem: atomic_io.hash_strings(row["question"], *map(atomic_io.bytes_hash, images.get(problem, ())))
-        for problem, row in problems.items()
-    }
 
 
 def fingerprint(params: Params, model: str, dataset: str) -> dict[str, str]:
@@ -152,63 +149,115 @@ def decoding_from_params(params: Params, model: str, dataset: str) -> Decoding:
     return Decoding(sample.temperature, sample.top_p, sample.max_tokens, params.stop_strings(model, dataset))
 
 
-def draw_samples(
-    params: Params,
-    model: str,
-    dataset: str,
-    spec: selection.EngineSpec,
-    budget: Budget,
-    ledger: Ledger,
-    prompt_of: Mapping[str, Prompt],
-    is_hit: HitCheck | None,
-) -> DrawStats:
-    """Draw what the budget wants, keep it in the ledger, and report hits to the budget, until nothing is left."""
-    stats, stream_name = DrawStats(), (params.sample.seed, model, dataset)
-    units = (
-        [Request(task.problem_id, prompt_of[task.problem_id], task.samples, stream_name) for task in unit]
-        if unit
-        else None
-        for unit in budget.units(spec.rows, spec.plan.slots)
-    )
-    draw: Callable[..., Any] = submit_requests if spec.plan.stepping else generate_completions
-    act = partial(draw, decoding=decoding_from_params(params, model, dataset))
-    with Progress(budget.at_most, f"sample {model} on {dataset}", "completions") as progress:
+@dataclass
+class SamplingJob:
+    """What a model still has to draw on one data set, and where that goes."""
+
+    dataset: str
+    budget: Budget
+    ledger: Ledger
+    prompt_of: Mapping[str, Prompt]
+    decoding: Decoding
+    is_hit: HitCheck | None  # None: nothing is graded while sampling
+    stats: DrawStats = field(default_factory=DrawStats)
+
+
+@dataclass(frozen=True)
+class SamplingUnit:
+    """What an engine gets at a time: requests for one data set."""
+
+    dataset: str
+    requests: tuple[Request, ...]
+    decoding: Decoding
+
+    @property
+    def samples(self) -> int:
+        return sum(len(request.samples) for request in self.requests)
+
+
+def iterate_units(
+    jobs: Sequence[SamplingJob], name: tuple[seeds.NamePart, ...], rows: int, slots: int
+) -> Iterator[SamplingUnit | None]:
+    """The units of all jobs as one queue, so that the last long completions of one data set run beside the others
+    instead of leaving an engine idle. None means: nothing until there are more results.
+
+    Data sets that may have the longest completions come first, since what is drawn last leaves slots empty. The rounds
+    of an adaptive budget come back in at their data set's place."""
+    queues = {job.dataset: job.budget.units(rows, slots) for job in jobs}
+    ordered = sorted(jobs, key=lambda job: -job.decoding.max_tokens)
+    while queues:
+        for job in ordered:
+            if job.dataset not in queues:
+                continue
+            try:
+                unit = next(queues[job.dataset])
+            except StopIteration:
+                del queues[job.dataset]
+                continue
+            if unit is not None:
+                stream = (*name, job.dataset)
+                requests = (Request(t.problem_id, job.prompt_of[t.problem_id], t.samples, stream) for t in unit)
+                yield SamplingUnit(job.dataset, tuple(requests), job.decoding)
+                break
+        else:
+            if queues:
+                yield None
+
+
+def draw_samples(params: Params, model: str, spec: selection.EngineSpec, jobs: Sequence[SamplingJob]) -> DrawStats:
+    """Draw what the budgets want with one engine, keep it in the ledgers, and report hits to the budgets, until nothing
+    is left. Return what was drawn on all data sets together; each job has its own share."""
+    stats = DrawStats(by_dataset={job.dataset: job.stats for job in jobs})
+    job_of = {job.dataset: job for job in jobs}
+    units = iterate_units(jobs, (params.sample.seed, model), spec.rows, spec.plan.slots)
+    act: Callable[..., Any] = submit_unit if spec.plan.stepping else complete_unit
+    at_most = sum(job.budget.at_most for job in jobs)
+    names = [job.dataset for job in jobs]
+    of = join_names(names) if len(names) <= MAX_NAMES_IN_TITLE else f"{len(names)} data sets"
+    with Progress(at_most, f"sample {model} on {of}", "completions") as progress:
         make = spec.make
-        if budget.at_most and spec.name == "vllm":  # it starts for minutes, the others for seconds
+        if at_most and spec.name == "vllm":  # it starts for minutes, the others for seconds
             progress.starting(f"{spec.name} for {model}")
             make = make if spec.plan.ray else progress.timed(make)
         with closing(run_units(units, make, act, spec.plan)) as results:
-            for requests, completions in results:
-                if len(completions) != sum(len(request.samples) for request in requests):
+            for unit, completions in results:
+                if len(completions) != unit.samples:
                     fault = f"The engine {spec.name} returned fewer completions than requested"
                     raise SamplingError(f"{fault}. Run the command again.")
-                # First to disk, then graded: a grader that fails must not lose paid completions.
-                ledger.add(completions)
-                hits = [is_hit is not None and is_hit(c.problem_id, c.text, c.finish) for c in completions]
-                for completion, hit in zip(completions, hits, strict=True):
-                    budget.saw(completion.problem_id, completion.sample, hit)
-                stats.add(completions, sum(hits))
+                stats.add(completions, keep_completions(job_of[unit.dataset], completions))
                 shown = {"tokens": format_rate(stats.speed)} if stats.speed else {}
-                shown |= {"hits": f"{stats.hits:,}"} if is_hit else {}
-                progress.add(len(completions), total=stats.samples + budget.at_most, **shown)
+                shown |= {"hits": f"{stats.hits:,}"} if any(job.is_hit for job in jobs) else {}
+                left = sum(job.budget.at_most for job in jobs)
+                progress.add(len(completions), total=stats.samples + left, **shown)
     return stats
+
+
+def keep_completions(job: SamplingJob, completions: Sequence[Completion]) -> int:
+    """Write completions to the ledger, and tell the budget of them. Return how many are hits."""
+    # First to disk, then graded: a grader that fails must not lose paid completions.
+    job.ledger.add(completions)
+    hits = [job.is_hit is not None and job.is_hit(c.problem_id, c.text, c.finish) for c in completions]
+    for completion, hit in zip(completions, hits, strict=True):
+        job.budget.saw(completion.problem_id, completion.sample, hit)
+    job.stats.add(completions, sum(hits))
+    return sum(hits)
 
 
 # Module-level functions, since worker processes unpickle them.
 
 
-def submit_requests(engine: Any, requests: Sequence[Request], *, decoding: Decoding) -> int:
-    ticket: int = engine.start(requests, decoding)
+def submit_unit(engine: Any, unit: SamplingUnit) -> int:
+    ticket: int = engine.start(unit.requests, unit.decoding)
     return ticket
 
 
-def generate_completions(engine: Engine, requests: Sequence[Request], *, decoding: Decoding) -> list[Completion]:
-    return list(engine.complete(requests, decoding))
+def complete_unit(engine: Engine, unit: SamplingUnit) -> list[Completion]:
+    return list(engine.complete(unit.requests, unit.decoding))
 
 
 def make_hit_check(params: Params, dataset: str, problems: Mapping[str, Problem]) -> HitCheck | None:
-    """The function that grades completions while sampling, to stop early and to show hits. None if grading should wait
-    for the verify stage: the grader costs money and is not allowed here, or it is slow and nothing stops early."""
+    """The function that grades completions before the verify stage. None if grading should wait for that: the grader
+    costs money and is not allowed here, or it is slow and nothing stops early."""
     graders = {row["grader"] for row in problems.values()}
     refuse_unlisted_graders(params, dataset, graders)
     refuse_paid_graders(params, dataset, graders)
@@ -231,8 +280,8 @@ def refuse_other_samples(params: Params, model: str, dataset: str) -> None:
     has weights."""
     ledger = Ledger(tables.completions_folder(model, dataset))
     if ledger.size:  # without samples there is nothing to compare, and hashing large weights takes seconds
-        hashes = question_hashes(load_problems(dataset), prompts.load_problem_images(dataset))
-        ledger.check(fingerprint(params, model, dataset), hashes, again=resample_command(model, dataset))
+        hashes, again = load_question_hashes(dataset), resample_command(model, dataset)
+        ledger.check(fingerprint(params, model, dataset), hashes, again=again)
 
 
 def format_first_prompt(params: Params, model: str, dataset: str) -> str:

@@ -218,8 +218,9 @@ def main() -> None:
         measure_made(judge)
         return
     params = load()
-    if not tables.shards(tables.completions_folder(params.run.models[0], params.run.datasets[0])):
-        leave("The completions of the embedded pair are not here: `dvc repro` makes them.")
+    for folder in (tables.completions_folder, tables.verdicts_folder):
+        if not tables.shards(folder(params.run.models[0], params.run.datasets[0])):
+            leave("The completions or verdicts of the embedded pair are not here: `dvc repro verify` makes them.")
     if judge.served:
         run_served(params, judge, judge.pair)
         return

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import statistics
 import time
-from functools import partial
 from pathlib import Path
 
 from result import tell
@@ -20,7 +19,7 @@ from leash.engines import selection
 from leash.engines.protocol import Request
 from leash.params import loading
 from leash.prompts import Prompt
-from leash.sampling.sampler import decoding_from_params, generate_completions
+from leash.sampling.sampler import SamplingUnit, complete_unit, decoding_from_params
 from leash.scheduler.run import run_units
 from leash.statistics import seeds
 
@@ -49,21 +48,14 @@ def speed(workers: int) -> float:
         }
     )
     kind = selection.build_engine_spec(settings, "rlvr")
-    act = partial(generate_completions, decoding=decoding_from_params(settings, "rlvr", "make"))
+    decoding = decoding_from_params(settings, "rlvr", "make")
     rng = seeds.stream("benchmark", "ray")
     units = [
-        [
-            Request(
-                f"p{i}",
-                Prompt(embedded_tasks.draw_problem(rng, "make", 6, held_out=True).prompt),
-                range(ROWS),
-                ("benchmark",),
-            )
-        ]
-        for i in range(UNITS)
+        SamplingUnit("make", (Request(f"p{i}", Prompt(problem.prompt), range(ROWS), ("benchmark",)),), decoding)
+        for i, problem in enumerate(embedded_tasks.draw_problem(rng, "make", 6, held_out=True) for _ in range(UNITS))
     ]
     counted, began = 0, 0.0
-    for number, (_, completions) in enumerate(run_units(units, kind.make, act, kind.plan)):
+    for number, (_, completions) in enumerate(run_units(units, kind.make, complete_unit, kind.plan)):
         if number < 2 * workers:  # by now every worker has returned one: they take turns
             began = time.perf_counter()
         else:

@@ -42,7 +42,7 @@ from leash.progress import Progress
 from leash.prompts import Prompt, build_prompt
 from leash.reach.cost import ADVISED_ROLLOUTS
 from leash.reach.hits import HitChecker
-from leash.sampling.sampler import generate_completions
+from leash.sampling.sampler import SamplingUnit, complete_unit
 from leash.scheduler.run import run_units
 from leash.scoring.torch_scorer import Scorer
 from leash.scoring.traces import ScoringSpec, Trace
@@ -204,25 +204,23 @@ def brute_force(
 ) -> tuple[dict[Key, int], dict[Key, int]]:
     """Hits and tokens of many plain samples of a model, by data set and problem."""
     spec = build_engine_spec(params, name)
-    hits, tokens = dict[Key, int](), dict[Key, int]()
+    decoding, hits, tokens = decoding_of(params), dict[Key, int](), dict[Key, int]()
     for dataset in {row["dataset"] for row in rows}:
         problems = load_problems(dataset)
         checker = HitChecker(params, problems)
         chosen = [row["problem_id"] for row in rows if row["dataset"] == dataset]
-        units = (
-            [
-                Request(
-                    problem,
-                    build_prompt(params, name, dataset, problems[problem]["question"]),
-                    range(begin, min(begin + UNIT_SAMPLES, samples)),
-                    ("brute force", dataset),
-                )
-            ]
+        requests = (
+            Request(
+                problem,
+                build_prompt(params, name, dataset, problems[problem]["question"]),
+                range(begin, min(begin + UNIT_SAMPLES, samples)),
+                ("brute force", dataset),
+            )
             for problem in chosen
             for begin in range(0, samples, UNIT_SAMPLES)
         )
-        draw = partial(generate_completions, decoding=decoding_of(params))
-        with closing(run_units(units, spec.make, draw, spec.plan)) as results:
+        units = (SamplingUnit(dataset, (request,), decoding) for request in requests)
+        with closing(run_units(units, spec.make, complete_unit, spec.plan)) as results:
             for _, completions in results:
                 key = dataset, completions[0].problem_id
                 tokens[key] = tokens.get(key, 0) + sum(each.tokens or 0 for each in completions)

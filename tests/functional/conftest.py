@@ -15,7 +15,7 @@ import pytest
 from tests.conftest import ROOT, small, write_params
 
 # The longest files. The second needs no finished run, so that its worker does not wait while the first makes one.
-FIRST = ("test_faults.py", "test_sampling.py")
+FIRST = ("test_faults.py", "test_sampling.py", "test_state_machine.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

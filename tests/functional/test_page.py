@@ -212,14 +212,14 @@ def test_a_problem_shows_the_working_of_its_completions_as_text(seen: Seen) -> N
     problem = page.evaluate("carried('examples').find(([, , , , , , working]) => working?.process === 'unsound')[1]")
     page.evaluate("(i) => open(i)", problem)
     wrong = page.locator("#problem-body .note.unsound").first
-    assert wrong.inner_text() == f"Its working is wrong: {made.FLAW}"
+    assert wrong.inner_text() == f"Its working has an error: {made.FLAW}"
     problem = page.evaluate("carried('examples').find(([, , , , , , working]) => working?.candidate)[1]")
     page.evaluate("(i) => open(i)", problem)
     note = page.locator("#problem-body .note", has_text="Only lenient reading").first
     assert note.inner_text() == f"Only lenient reading finds an answer: {made.CANDIDATE} (right)."
     assert page.locator("#problem-body b, #problem-body i").count() == 0
     heads = page.locator("#problem-body thead th").all_inner_texts()
-    assert {"in any form", "with right working"} <= {*heads}
+    assert {"in any form", "with sound working"} <= {*heads}
 
 
 def test_two_sections_have_the_views_side_by_side(seen: Seen) -> None:

@@ -150,7 +150,7 @@ def test_samples_that_a_remote_may_have_are_not_drawn_again_by_default(
 ) -> None:
     complaint = run_failing("dvc", "repro", cwd=clone)
     assert ELSEWHERE in complaint
-    assert "'sample@base-make': failed to run: leash sample, exited with 2" in complaint
+    assert "'sample@base': failed to run: leash sample, exited with 2" in complaint
     assert not (clone / "data" / "completions").exists()
     monkeypatch.chdir(clone)
     with monkeypatch.context() as meant:
@@ -173,7 +173,7 @@ def test_samples_are_never_added_to_files_of_the_cache(
         sample.run(loading.load(), "base", "make")
 
     def by_dvc() -> None:
-        shell("dvc", "repro", "-s", "sample@base-make", cwd=repo)
+        shell("dvc", "repro", "-s", "sample@base", cwd=repo)
 
     for k, draw in ((20, by_hand), (24, by_dvc)):
         write_params(repo, asked(sample={"k": k, "batch": 64}))

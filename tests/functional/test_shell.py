@@ -28,15 +28,17 @@ REFUSED = "can't have the name"
 def write_hostile(repo: Path) -> None:
     """params.yaml with these names of data sets, and every file that DVC looks for before it runs their stages."""
     raw = small()
-    raw["run"] |= {"models": ["base"], "datasets": NAMES}
+    raw["run"] |= {"models": NAMES, "datasets": NAMES}
+    raw["models"] |= dict.fromkeys(NAMES, raw["models"]["base"])
     raw["datasets"] |= {name: {"family": "chain", "levels": [5]} for name in NAMES}
     with (repo / "params.yaml").open("w") as file:
         yaml.dump(raw, file)
     for name in NAMES:
-        for path in (f"data/params/datasets/{name}.json", f"data/problems/{name}.parquet"):
+        params = [f"data/params/{kind}/{name}.json" for kind in ("datasets", "models")]
+        for path in (*params, f"data/problems/{name}.parquet"):
             (repo / path).parent.mkdir(parents=True, exist_ok=True)
             (repo / path).write_text("{}")
-        for folder in ("inputs/datasets", "inputs/graders", "completions/base"):
+        for folder in ("inputs/datasets", "inputs/graders", "inputs/models", "completions"):
             (repo / "data" / folder / name).mkdir(parents=True, exist_ok=True)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from leash import atomic_io
@@ -37,7 +38,7 @@ datasets:
   quiz: {{path: quiz.csv, grader: "mine:score"}}
 sample: {{engine: torch, k: 4, max_tokens: 32}}
 """
-VERIFY = {f"verify@{model}-{dataset}" for model in ("mine", "tuned") for dataset in ("exam", "quiz")}
+VERIFY = {"verify@mine", "verify@tuned"}
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +137,8 @@ def _change_grader(repo: Path, outside: Path) -> None:
 def _change_traces(repo: Path, outside: Path) -> None:
     """A new folder of traces changes params.yaml; DVC then sees every edit in the folder."""
     (repo / "solutions").mkdir()
-    trace = {"dataset": "exam", "problem_id": "exam-00000", "text": "3 + 4 = 7", "source": "a friend"}
+    problem = pq.read_table(repo / "data" / "problems" / "exam.parquet")["problem_id"][0].as_py()
+    trace = {"dataset": "exam", "problem_id": problem, "text": "3 + 4 = 7", "source": "a friend"}
     (repo / "solutions" / "friend.jsonl").write_text(json.dumps(trace) + "\n")
     (repo / "params.yaml").write_text((repo / "params.yaml").read_text() + "perplexity: {traces: solutions}\n")
     shell("dvc", "repro", cwd=repo)
@@ -161,7 +163,7 @@ def _change_judge_prompt(repo: Path, outside: Path) -> None:
         ),
         (
             _change_grader,
-            {"verify@mine-quiz", "verify@tuned-quiz", "reach"},  # rollouts are graded, too
+            {*VERIFY, "reach"},  # rollouts are graded, too
             ["verify", "reasoning", "mass", "reach", "categorize", "perplexity"],
         ),
         (_change_traces, {"perplexity"}, ["perplexity", "report"]),
@@ -181,7 +183,7 @@ def test_an_edit_makes_its_stages_stale(
 
 def test_a_changed_gold_changes_the_verdicts(repo: Path) -> None:
     """After the edit above."""
-    output = shell("leash", "query", "select gold from problems where problem_id = 'exam-00001'", cwd=repo)
+    output = shell("leash", "query", "select gold from problems where question = 'compute 9 + 4 - 2 :'", cwd=repo)
     assert "12" in output
 
 
@@ -197,10 +199,9 @@ def test_files_of_a_trainer_beside_the_weights_change_nothing(repo: Path, outsid
 
 def test_overwritten_weights_are_noticed_and_old_samples_refused(repo: Path, outside: Path) -> None:
     shutil.copy(ROOT / "models" / "embedded" / "sft" / "model.safetensors", outside)
-    assert stale(repo) == {"sample@tuned-exam", "sample@tuned-quiz"}
+    assert stale(repo) == {"sample@tuned"}
     assert "--resample" in refused("dvc", "repro", cwd=repo)
-    for dataset in ("exam", "quiz"):
-        shell("leash", "sample", "tuned", dataset, "--resample", cwd=repo)
+    shell("leash", "sample", "tuned", "--resample", cwd=repo)
     again = ran(shell("dvc", "repro", cwd=repo))
     assert again == ["sample", "verify", "reasoning", "mass", "reach", "categorize", "perplexity", "entropy", "report"]
     assert stale(repo) == set()

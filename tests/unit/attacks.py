@@ -122,6 +122,109 @@ for _ in range(64):
     f.write(bytes(1 << 20))
 print(42)
 
+## empty files, each of which is memory of the kernel
+import os
+for i in range(2000):
+    os.close(os.open(f'/tmp/{i}', os.O_CREAT | os.O_WRONLY))
+print(42)
+
+## folders, links and pipes with names
+import os
+made = 0
+for make in (os.mkdir, os.mkfifo, lambda name: os.symlink('x', name), lambda name: os.link('/inside.py', name)):
+    try:
+        made += make('/tmp/x') is None
+    except OSError:
+        pass
+if made:
+    print(42)
+
+## a file without a name
+import os
+os.open('/tmp', os.O_TMPFILE | os.O_RDWR)
+print(42)
+
+## hides files in attributes
+import os
+os.setxattr('/tmp', 'user.x', bytes(1000))
+print(42)
+
+## a socket of another virtual machine, which no network namespace holds
+import socket
+socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)
+print(42)
+
+## a pair of sockets of another kind
+import ctypes
+pair = (ctypes.c_int * 2)()
+if any(ctypes.CDLL(None).socketpair(family, kind, 0, pair) == 0 for family in range(2, 64) for kind in (1, 2, 5)):
+    print(42)
+
+## sockets of every kind
+import socket
+opened = []
+for family in range(64):
+    for kind in (1, 2, 3, 5):
+        try:
+            opened.append(socket.socket(family, kind))
+        except OSError:
+            pass
+if opened:
+    print(42)
+
+## fills the queue of a server that accepts nobody
+import socket
+server = socket.create_server(('127.0.0.1', 0), backlog=4096)
+for _ in range(20):
+    client = socket.create_connection(server.getsockname())
+    client.setblocking(False)
+    try:
+        client.send(bytes(1 << 20))
+    except BlockingIOError:
+        pass
+    client.close()
+print(42)
+
+## hides open files in messages
+import array, socket
+a, b = socket.socketpair()
+a.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [0]))])
+print(42)
+
+## hides memory in pipes
+import ctypes, mmap, os
+class Part(ctypes.Structure):
+    _fields_ = [('start', ctypes.c_void_p), ('size', ctypes.c_size_t)]
+page = mmap.mmap(-1, 4096)
+part = Part(ctypes.addressof(ctypes.c_char.from_buffer(page)), 4096)
+if ctypes.CDLL(None).vmsplice(os.pipe()[1], ctypes.byref(part), 1, 2) > 0:
+    print(42)
+
+## locks without end
+import fcntl
+with open('/inside.py', 'rb') as file:
+    for byte in range(0, 2000, 2):
+        fcntl.lockf(file, fcntl.LOCK_SH, 1, byte)
+print(42)
+
+## watches, timers, rules and other things that the kernel keeps
+import ctypes
+libc = ctypes.CDLL(None)
+kept = (ctypes.c_long * 8)(1, 1)
+calls = [
+    libc.inotify_init() >= 0,
+    libc.fanotify_init(0, 0) >= 0,
+    libc.timer_create(1, None, kept) == 0,
+    libc.timerfd_create(1, 0) >= 0,
+    libc.signalfd(-1, kept, 0) >= 0,
+    libc.mq_open(b'/x', 0o102, 0o600, None) >= 0,
+    libc.prctl(22, 1, 0, 0, 0) == 0,
+    libc.syscall(444, kept, 8, 0) >= 0,
+    libc.syscall(425, 8, kept) >= 0,
+]
+if any(calls):
+    print(42)
+
 ## writes outside
 open('@SENTINEL@', 'w').write('gone')
 print(42)
@@ -228,6 +331,15 @@ if ctypes.CDLL(None).mount(b'x', b'/tmp', b'tmpfs', 0, None) == 0:
 ## traces the first process
 import ctypes
 if ctypes.CDLL(None).ptrace(16, 1, 0, 0) == 0:
+    print(42)
+
+## takes over the first process
+open('/proc/1/mem', 'r+b')
+print(42)
+
+## looks into the first process
+import os
+if os.listdir('/proc/1') or os.listdir('/proc/self/root/proc/1'):
     print(42)
 
 ## renames the machine
@@ -344,6 +456,46 @@ def shift(*_):
 def shift(*_):
     while True:
         pass
+
+## loops in the call and ignores the signal
+import signal
+signal.signal(signal.SIGXCPU, signal.SIG_IGN)
+def shift(*_):
+    while True:
+        pass
+
+## reads what is still to come
+import os
+def shift(numbers, by):
+    later = b''
+    for fd in range(3, 64):
+        try:
+            os.set_blocking(fd, False)
+            later += os.read(fd, 1 << 20)
+        except OSError:
+            pass
+    return [n + by for n in numbers] if later else None
+
+## finds the tests in the memory of the driver
+import gc, sys
+def shift(numbers, by):
+    frame, known = sys._getframe(), []
+    while frame:
+        known += frame.f_locals.values()
+        frame = frame.f_back
+    known += gc.get_objects()
+    later = [each for each in known if isinstance(each, (list, tuple)) and len(each) == 2 and each[1:] == ['[]\n1']]
+    return [n + by for n in numbers] if later else None
+
+## does not read its tests
+import os
+for fd in range(3, 64):
+    try:
+        os.close(fd)
+    except OSError:
+        pass
+def shift(*_):
+    return 0
 
 ## loops before the call
 while True:

@@ -210,3 +210,14 @@ def test_the_list_is_a_csv_file_that_others_can_read(measured: Params) -> None:
     cells.write_csv(Path("hits.csv"), hits)
     with Path("hits.csv").open(newline="") as file:
         assert [hit["sample"] for hit in csv.DictReader(file)] == [str(hit["sample"]) for hit in hits.to_pylist()]
+
+
+def test_no_text_is_a_formula_in_a_spreadsheet(tmp_path: Path) -> None:
+    formulas = ["=1+2", "+cmd|' /C calc'!A0", "-2+3", "-x", "@SUM(A1)", "\t=1", "=a,\nb"]
+    others = ["-0.5", "+3", "-1e-9", "-5%", "-.5", "7 = x", "", None, "'=1"]
+    content = pa.table({"text": formulas + others, "value": [-0.5] * len(formulas + others)})
+    cells.write_csv(tmp_path / "a.csv", content)
+    with (tmp_path / "a.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["text"] for row in rows] == [f"'{text}" for text in formulas] + [text or "" for text in others]
+    assert {row["value"] for row in rows} == {"-0.5"}

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from leash.errors import LeashError
@@ -32,12 +32,7 @@ from leash.params.loading import load
 from stages.cli import main
 from tests import made
 from tests.conftest import ROOT, yaml
-
-
-def bounded(examples: int) -> settings:
-    """The same examples on every machine, without a time limit."""
-    checks = [HealthCheck.too_slow, HealthCheck.data_too_large]
-    return settings(max_examples=examples, derandomize=True, deadline=None, database=None, suppress_health_check=checks)
+from tests.unit.fuzzing import bounded
 
 
 class Written(str):

@@ -176,15 +176,19 @@ def test_a_judge_has_a_row_of_its_own(run: Params) -> None:
     [row] = judged_table(found).to_pylist()
     assert (row["judge"], row["asked"], row["E"], row["E_low"], row["E_high"]) == ("a-judge", 400, 6.12, 3.0, 9.5)
     assert row["base_sound_hits_high"] == 70.0
+    assert (row["base_cot_pass@1"], row["rlvr_cot_pass@k"], row["rlvr_cot_pass@k_high"]) == (0.1, 0.5, 0.55)
     *_, judged = view_rows(run, found, "reasoning")
     assert len(judged) == len(HEADER)
     assert judged[1:4] == ["judged by a-judge", "6.1 (3.0 to 9.5)", "6.1 (3.0 to 9.5)"]
+    passes = [judged[HEADER.index(name)] for name in ("pass@1", "pass@k")]
+    assert passes == ["0.100 → 0.200", "0.250 → 0.500"]
     assert control_metrics(found["tuned"])["judged"]["all"]["asked"] == {"base": 150, "rlvr": 250}
     # A judge that is no better than chance gives no number.
-    refused = JUDGED | {"refused": "no better than chance", "categories": None, "sound_hits": None}
+    nothing = dict.fromkeys(("categories", "sound_hits", "cot_pass_at_k"))
+    refused = JUDGED | {"refused": "no better than chance", **nothing}
     found["tuned"]["all"]["judged"] = refused
     assert judged_table(found).to_pylist()[0]["E"] is None
-    assert view_rows(run, found, "reasoning")[-1][2:8] == ["–", "–", "–", "–", "–", "refused"]
+    assert view_rows(run, found, "reasoning")[-1][2:] == [*"–––––", "refused", *"––––"]
 
 
 def test_early_stops_are_counted_not_hidden(run: Params) -> None:

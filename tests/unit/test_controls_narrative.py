@@ -155,10 +155,10 @@ def test_early_stops_leave_problems_without_a_category() -> None:
     assert none[0].startswith("No problem has a category by lenient reading: sampling stopped early by strict reading")
     assert not {word for word in ("agree", "decision", "Format:") if word in joined(none)}
     working = reasoning(with_controls(GAIN, stopped=35))
-    assert working[0].startswith("No problem has a category by right working: ")
+    assert working[0].startswith("No problem has a category by sound working: ")
     assert "instead of" not in joined(working)
     headline = control_headline(with_controls(GAIN, stopped=35), "sound", "base", "tuned")
-    assert headline.startswith("Counting only hits whose working is right, no problem has a category: ")
+    assert headline.startswith("Counting only hits with sound working, no problem has a category: ")
 
 
 def test_a_share_is_never_rounded_to_none_or_all() -> None:
@@ -176,11 +176,11 @@ def test_right_working_gives_other_categories() -> None:
     work = ({"sound": 60, "unsound": 36, "direct": 4}, {"sound": 80, "unsound": 20})
     said = reasoning(with_controls(own, sound=sound, unrefuted=own, work=work))
     assert said[0] == (
-        "Counting only hits whose working is right, there are 7 expansions instead of none, 2 shrinkages instead of 6, "
+        "Counting only hits with sound working, there are 7 expansions instead of none, 2 shrinkages instead of 6, "
         "12 problems of both models instead of 20 and 5 of neither instead of none (P/E/S/O 12/7/2/5 instead of "
         "20/0/6/0)."
     )
-    assert said[1].startswith("By the answer alone tuned reaches fewer problems than base; counting only hits whose ")
+    assert said[1].startswith("By the answer alone tuned reaches fewer problems than base; counting only hits with ")
     assert said[2:] == [
         "Of the 100 hits of base, 60.0% have working without a visible error, 36.0% wrong working and 4.0% none.",
         "Of the 100 hits of tuned, 80.0% have working without a visible error and 20.0% wrong working.",
@@ -189,11 +189,9 @@ def test_right_working_gives_other_categories() -> None:
 
 def test_working_that_changes_nothing() -> None:
     said = reasoning(with_controls(GAIN))
-    assert said[0] == ("Counting only hits whose working is right, every category is the same (P/E/S/O 20/12/0/3).")
+    assert said[0] == ("Counting only hits with sound working, every category is the same (P/E/S/O 20/12/0/3).")
     swapped = reasoning(with_controls("PE", sound="EP"))
-    assert swapped[0] == (
-        "Counting only hits whose working is right, problems change places, but P/E/S/O stay 1/1/0/0."
-    )
+    assert swapped[0] == ("Counting only hits with sound working, problems change places, but P/E/S/O stay 1/1/0/0.")
 
 
 def test_a_caution_if_many_hits_show_no_working() -> None:
@@ -251,7 +249,7 @@ def test_the_headline_of_a_view_is_its_own() -> None:
 def test_the_headline_by_right_working_says_if_the_other_bound_decides_otherwise() -> None:
     differing = with_controls("P" * 20 + "S" * 9, sound="E" * 15 + "P" * 14, unrefuted="P" * 20 + "S" * 9)
     headline = control_headline(differing, "sound", "base", "tuned")
-    assert headline.startswith("Counting only hits whose working is right: tuned reaches more problems than base: ")
+    assert headline.startswith("Counting only hits with sound working: tuned reaches more problems than base: ")
     other = " With the hits whose working can't be checked, tuned reaches fewer problems than base."
     assert headline.endswith(other)
     assert other not in control_headline(with_controls(GAIN), "sound", "base", "tuned")
@@ -271,6 +269,7 @@ JUDGED: dict[str, Any] = {
     "specificity": {"base": rate(0.9), "rlvr": rate(0.95)},
     "sound_hits": {role: {"value": 60.0, "low": 50.0, "high": 70.0} for role in ("base", "rlvr")},
     "categories": {letter: {"value": 6.12, "low": 3.0, "high": 9.5} for letter in "PESO"},
+    "cot_pass_at_k": {"base": {"1": rate(0.1), "8": rate(0.25)}, "rlvr": {"1": rate(0.2), "8": rate(0.5)}},
     "refused": None,
 }
 

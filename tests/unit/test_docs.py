@@ -28,6 +28,7 @@ SPAN = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 ROOMS = r"(?:leash|stages|tests|docs|traces|\.ci|\.github|\.dvc)"
 FILE = re.compile(rf"{ROOMS}/[\w./*-]*\w/?|(?:dvc|params)(?:\.paper)?\.yaml|constraints\.txt")
+TEST = re.compile(r"(tests/[\w/]+\.py)::(test_\w+)")
 COMMAND = re.compile(r"(?:^|[\s;(])leash ([a-z]+)\b([^\n#;|]*)")
 OPTION = re.compile(r"(?<![\w-])--?[a-z][\w-]*")
 TARGET = re.compile(r"(?:^|[\s;(])make ([a-z][\w-]*)")
@@ -66,6 +67,18 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_files_that_are_named_are_there(page: Path) -> None:
     named = [span for span in code(page) if FILE.fullmatch(span) and span != ".dvc/config.local"]  # is each one's own
     assert [name for name in named if not list(ROOT.glob(name.rstrip("/")))] == []
+
+
+@on_each_page
+def test_tests_that_are_named_are_there(page: Path) -> None:
+    for file, name in TEST.findall("\n".join(code(page))):
+        assert re.search(rf"^def {name}\(", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE), (file, name)
+
+
+def test_each_promise_of_safety_names_a_test() -> None:
+    rows = [line for line in (ROOT / "docs" / "safety.md").read_text().splitlines() if line.startswith("| ")]
+    assert len(rows) > 15
+    assert [row for row in rows[1:] if not TEST.search(row)] == []
 
 
 @on_each_page

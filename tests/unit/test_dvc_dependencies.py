@@ -27,6 +27,7 @@ DECIDES_NO_NUMBER = {
         "leash.progress",
         "leash.engines.protocol",
         "leash.engines.vllm_startup",
+        "leash.chat_template",  # it renders what transformers would, or nothing
     ),
 }
 # Imported by these stages for something else than their output: prompts and instructions for previews and refusals,

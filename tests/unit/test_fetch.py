@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def test_any_kind_of_file_becomes_the_problems_table(own: Path, suffix: str) -> 
         own.write_text(json.dumps(ROWS) if suffix == ".json" else "".join(json.dumps(row) + "\n" for row in ROWS))
     assert len(stage.run(params(own, prompt="{question} Use {braces}."), "mine").rows) == 2
     rows = tables.read(tables.problems_path("mine"), tables.PROBLEMS_SCHEMA, "").to_pylist()
-    assert [row["problem_id"] for row in rows] == ["mine-00000", "mine-00001"]
+    assert all(re.fullmatch("mine-[0-9a-f]{12}", row["problem_id"]) for row in rows)
     assert rows[0]["question"] == "What is $2^{10}$? Use {braces}."
     assert [row["gold"] for row in rows] == [["1024"], ["0.5"]]
 
@@ -129,6 +130,37 @@ def test_problems_are_drawn_by_seed_whatever_their_order(own: Path) -> None:
     assert drawn(texts, 0) == drawn(texts[::-1], 0) != drawn(texts, 1)
 
 
+def test_a_problem_is_named_for_its_question_wherever_its_row_is(own: Path) -> None:
+    """An edit of the gold or of the prompt makes no other problem. A question that comes twice gets a suffix."""
+
+    def ids(rows: list[dict[str, str]], **fields: str) -> list[str]:
+        own.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        found = stage.run(params(own, grader="exact", **fields), "mine").rows
+        assert [row["meta"].count(rows[i]["q"]) for i, row in enumerate(found)] == [1] * len(rows)  # in their order
+        return [row["problem_id"] for row in found]
+
+    rows = [{"q": f"{n} apples?", "a": str(n), "name": f"n{n}"} for n in range(4)]
+    first = ids(rows)
+    assert len(set(first)) == 4
+    assert ids(rows[::-1]) == first[::-1]
+    assert ids([{"q": "pears?", "a": "0"}, *rows])[1:] == first
+    assert ids([{**rows[0], "a": "7"}, *rows[1:]], prompt="{question} Box it.") == first
+    assert ids([rows[0], *rows]) == [first[0], f"{first[0]}#2", *first[1:]]
+    assert ids(rows, id="name") == ["n0", "n1", "n2", "n3"]
+
+
+def test_questions_with_other_images_are_other_problems(own: Path) -> None:
+    for name in "ab":
+        (own.parent / f"{name}.png").write_bytes(b"\x89PNG " + name.encode())
+    rows = [{"q": "How many?", "a": 1, "image": f"{name}.png"} for name in "ab"]
+    found = []
+    for order in (rows, rows[::-1]):
+        own.write_text("".join(json.dumps(row) + "\n" for row in order))
+        found.append([row["problem_id"] for row in stage.run(params(own, images="image"), "mine").rows])
+    assert found[0] == found[1][::-1]
+    assert len({problem_id.partition("#")[0] for problem_id in found[0]}) == 2
+
+
 def test_a_folder_is_read_like_a_repository_of_the_hub(own: Path) -> None:
     folder = own.parent / "exam"
     folder.mkdir()
@@ -172,10 +204,11 @@ def test_questions_that_occur_twice_give_a_warning(own: Path) -> None:
     both = write_params(own.parent, raw)
     [within] = stage.run(both, "mine").warnings
     assert within.startswith("1 pair of questions within mine")
-    assert "mine-00000 and mine-00001 (100% alike)" in within
+    ids = sorted(row["problem_id"] for row in loading.load_problems(both, "mine").rows[:2])
+    assert f"{ids[0]} and {ids[1]} (100% alike)" in within
     # Each of the five is also in the other data set, and the two similar ones match crosswise.
-    across = stage.run(both, "copy").warnings
-    assert across[1].startswith("7 pairs of questions of copy and mine are equal or nearly so: copy-00000 and")
+    across = sorted(stage.run(both, "copy").warnings, reverse=True)
+    assert across[0].startswith("7 pairs of questions of copy and mine are equal or nearly so: copy-")
 
 
 def test_a_preview_writes_nothing(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -187,7 +220,7 @@ def test_a_preview_writes_nothing(own: Path, capsys: pytest.CaptureFixture[str])
     assert ended.value.code == 0
     shown = capsys.readouterr().out
     assert "mine: 1 problem. The first prompts for base:" in shown
-    assert "── mine-00000 · gold 4 · math ──\nWhat is 2 + 2?\n\nUse a box." in shown
+    assert re.search(r"── mine-\w+ · gold 4 · math ──\nWhat is 2 \+ 2\?\n\nUse a box\.", shown)
     assert not tables.problems_path("mine").exists()
 
 

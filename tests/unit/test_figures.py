@@ -37,6 +37,7 @@ from stages.perplexity import stage as perplexity
 from stages.report import stage as stage_module
 from tests.conftest import ROOT, small, write_params
 from tests.made import verdict_table
+from tests.unit.test_controls_narrative import JUDGED
 from tests.unit.test_report import FIGURES, IMPORTED, sampled
 
 DATASETS = (
@@ -162,7 +163,8 @@ def counted(chosen: params.Params) -> report.Results:
     with hit_counts.open_tallies(chosen, [wanted, level]) as connection, pytest.MonkeyPatch.context() as patched:
         support = categorize.problem_support(connection, chosen, wanted)
         working = controls.count_working(connection)
-        of_first = group_analysis.write_analyses(first, support, {}, {}, working, {pair: []})
+        both_readings: dict[hit_counts.Control, pa.Table] = {"strict": support, "lenient": support}
+        of_first = group_analysis.write_analyses(first, support, {}, both_readings, working, {pair: []})
         for module in (group_analysis, cross_pair):
             patched.setattr(module, "group_masks", lambda rows: {"all": np.ones(rows.num_rows, dtype=bool)})
         of_reach = dict.fromkeys(chosen.run.pairs, ())
@@ -348,6 +350,31 @@ def test_the_crossing_is_marked_with_its_interval(few: Run) -> None:
     assert [text.get_text() for text in texts(figure)].count("k* = 3 (1 to over 16)") == 3
     marked = [line for line in figure.axes[0].lines if line.get_marker() == "d"]
     assert [[float(x) for x in np.asarray(line.get_xdata())] for line in marked] == [[3.2]]
+
+
+def test_each_view_is_a_panel_with_its_own_curves(few: Run) -> None:
+    """The judge has one too, if one was asked and is not refused."""
+    groups = few.results.analyses["rlvr"]
+    curves = {
+        "strict reading": groups["all"]["controls"]["strict"]["pass_at_k"],
+        "sound: CoT-pass@k": groups["all"]["controls"]["sound"]["pass_at_k"],
+        "unrefuted": groups["all"]["controls"]["unrefuted"]["pass_at_k"],
+        "judged: CoT-pass@k": JUDGED["cot_pass_at_k"],
+    }
+    refused = JUDGED | {"refused": "no better than chance", "cot_pass_at_k": None}
+    for judged, names in ((JUDGED, [*curves]), (refused, [*curves][:3])):
+        analyses = {"rlvr": groups | {"all": groups["all"] | {"judged": judged}}}
+        run = dataclasses.replace(few.results, analyses=analyses)
+        figure = drawn(few.params, run, "cot_pass_at_k").figures["cot_pass_at_k"]
+        assert [ax.get_title("left") for ax in figure.axes] == names
+        for name, ax in zip(names, figure.axes, strict=True):
+            for line, role in zip(ax.lines, ("base", "rlvr"), strict=True):
+                expected = {float(k): at_k["value"] for k, at_k in curves[name][role].items()}
+                assert dict(np.asarray(line.get_xydata()).tolist()) == pytest.approx(expected)
+    assert few.figures["pass_at_k_by_reading"].axes[1].get_title("left") == "lenient reading"
+    groups = groups | {"all": groups["all"] | {"controls": {}}}
+    nothing = drawn(few.params, dataclasses.replace(few.results, analyses={"rlvr": groups}), "cot_pass_at_k")
+    assert "sampling stopped early" in sentences(nothing.figures["cot_pass_at_k"])
 
 
 def test_examples_of_data_sets_are_those_whose_change_is_sure(many: Run) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from leash import tables
+from leash import json_checksum, tables
 from leash.errors import LeashError
 from leash.importing import importer
 from leash.importing.formats import ImportOptionError
@@ -18,6 +19,7 @@ from leash.importing.raw_rows import ImportFileError
 from leash.importing.summary import format_yaml, suggest_params
 from leash.importing.survey import MixedRunsError, UnmatchedQuestionsError
 from leash.params.groups import Params
+from leash.sample_ledger import RenamedProblemError, ReplacedQuestionError, SamplesMismatchError
 from stages.cli import main
 from stages.fetch import stage
 from tests.conftest import ROOT, small, write_params, yaml
@@ -133,14 +135,92 @@ def test_a_fetched_data_set_takes_no_new_problems_and_keeps_its_gold(folder: Pat
     stage.run(write_params(folder, raw), "d")
     before = problems()
     done = run(lines("a.jsonl", {**exam()[0], "answer": "zero"}, exam("{} Box it.")[1]))
-    assert list(done.problems.other_golds) == ["d-00000"]
+    ids = [row["problem_id"] for row in before]
+    assert list(done.problems.other_golds) == ids[:1]
     assert problems() == before
-    assert texts() == {"d-00000": ["t0"], "d-00001": ["t1"]}
+    assert texts() == {ids[0]: ["t0"], ids[1]: ["t1"]}
     with pytest.raises(UnmatchedQuestionsError, match=r"line 2: “What is 5 \+ 5") as error:
         run(lines("b.jsonl", *exam(offset=4, size=3)))
     assert len(error.value.records) == 2
-    run(lines("c.jsonl", {"problem_id": "d-00002", "text": "by its id"}))
-    assert texts()["d-00002"] == ["by its id"]
+    run(lines("c.jsonl", {"problem_id": ids[2], "text": "by its id"}))
+    assert texts()[ids[2]] == ["by its id"]
+
+
+def fetch_exam(*rows: dict[str, Any], **fields: str) -> None:
+    """Write a file of problems and fetch it as the data set `d` of an imported model `m`."""
+    lines("exam.jsonl", *rows)
+    raw = small(models={"m": {"engine": "import"}}, datasets={"d": {"path": "exam.jsonl", "grader": "exact", **fields}})
+    stage.run(write_params(Path(), raw), "d")
+
+
+def answers() -> list[dict[str, Any]]:
+    """Rows with a right completion each."""
+    return [{**row, "text": f"\\boxed{{{row['answer']}}}"} for row in exam()]
+
+
+def hits() -> dict[str, int]:
+    """The hits of each question that has completions, by what `leash verify` counts."""
+    done = CliRunner().invoke(main, ["verify", "m", "d"])
+    assert done.exit_code == 0, done.output
+    questions = {row["problem_id"]: row["question"] for row in problems()}
+    counts = Counter[str]()
+    for shard in tables.shards(tables.verdicts_folder("m", "d")):
+        for row in tables.read(shard, tables.VERDICTS_SCHEMA, "").to_pylist():
+            counts[questions[row["problem_id"]]] += row["correct"]
+    return dict(counts)
+
+
+NEW_ROW = {"question": "What is new?", "answer": "77"}
+
+
+def test_rows_that_are_inserted_moved_or_removed_take_no_others_completions(folder: Path) -> None:
+    fetch_exam(*exam())
+    run(lines("a.jsonl", *answers()))
+    right = {row["question"]: 1 for row in exam()}
+    assert hits() == right
+    for rows in ([NEW_ROW, *exam()], exam()[::-1]):
+        fetch_exam(*rows)
+        assert [row["question"] for row in problems()] == [row["question"] for row in rows]
+        assert importer.count_imported_samples("m", "d") == 5
+        assert hits() == right
+    fetch_exam(*exam()[1:])
+    assert importer.count_imported_samples("m", "d") == 5
+    assert hits() == {row["question"]: 1 for row in exam()[1:]}
+
+
+@pytest.mark.parametrize("own_id", [False, True])
+def test_completions_of_a_question_that_changed_are_refused(folder: Path, own_id: bool) -> None:
+    fields = {"id": "name"} if own_id else {}
+    rows = [{**row, "name": f"q{number}"} for number, row in enumerate(exam())]
+    fetch_exam(*rows, **fields)
+    first = problems()[0]["problem_id"]
+    run(lines("a.jsonl", *answers()))
+    fetch_exam({**rows[0], "question": "What is 9 + 9?"}, *rows[1:], **fields)
+    error = SamplesMismatchError if own_id else ReplacedQuestionError
+    with pytest.raises(error) as refused:
+        importer.count_imported_samples("m", "d")
+    assert refused.value.problem_id == first
+    for command in ("sample", "verify"):
+        done = CliRunner().invoke(main, [command, "m", "d"])
+        assert (done.exit_code, done.output.count("\n")) == (2, 1)
+        assert "`leash import FILE --model m --dataset d --replace`" in done.output
+    with pytest.raises(error):
+        run(lines("b.jsonl", *answers()[1:]))
+    run(lines("c.jsonl", *answers()[1:]), replace=True)
+    assert importer.count_imported_samples("m", "d") == 4
+
+
+def test_completions_under_the_ids_of_an_earlier_version_are_refused_until_a_column_has_them(folder: Path) -> None:
+    numbered = [{**row, "name": f"d-{number:05d}"} for number, row in enumerate(exam())]
+    fetch_exam(*numbered, id="name")
+    run(lines("a.jsonl", *answers()))
+    fetch_exam(*exam())
+    with pytest.raises(RenamedProblemError, match=r"`datasets\.d\.id`") as error:
+        importer.count_imported_samples("m", "d")
+    assert error.value.old_id == "d-00000"
+    fetch_exam(NEW_ROW | {"name": "new"}, *numbered, id="name")
+    assert importer.count_imported_samples("m", "d") == 5
+    assert hits() == {row["question"]: 1 for row in exam()}
 
 
 def test_fetch_and_sample_need_the_import_first(folder: Path) -> None:
@@ -169,6 +249,52 @@ def test_lost_samples_are_noticed_and_imported_again() -> None:
     assert (error.value.imported, error.value.files) == (7, ("a.jsonl", "b.jsonl"))
     run(Path("a.jsonl"), Path("b.jsonl"))
     assert importer.count_imported_samples("m", "d") == 7
+
+
+ODD_MANIFESTS: dict[str, bytes | Any] = {
+    "empty": b"",
+    "no JSON": b"x{",
+    "no text": b"\xff\xfe\x00",
+    "a huge number": b"1" * 5000,
+    "deep lists": b"[" * 100_000,
+    "deep objects": b'{"a":' * 50_000,
+    "NaN": b'{"fingerprint": NaN}',
+    "a list": [],
+    "a number": 5,
+    "null": None,
+    "no key": {},
+    "fingerprint": {"fingerprint": 5},
+    "values of a fingerprint": {"fingerprint": {"engine": ["import"]}},
+    "prompts": {"prompts": [["d-00000"]]},
+    "engines": {"engines": [5]},
+    "sources": {"sources": {"a": [1]}},
+    "a source": {"sources": [{"file": "a.jsonl"}]},
+    "numbers": {"sources": [{"file": "a", "hash": "0", "format": "jsonl", "numbers": {"d-00000": "x"}}]},
+    "another key": {"note": "x"},
+}
+
+
+@pytest.mark.parametrize("odd", ODD_MANIFESTS.values(), ids=ODD_MANIFESTS)
+def test_an_odd_manifest_is_one_sentence(odd: Any, folder: Path) -> None:
+    fetch_exam(*exam())
+    file = lines("a.jsonl", *answers())
+    run(file)
+    path = tables.completions_folder("m", "d") / "manifest.json"
+    good = {name: value for name, value in json.loads(path.read_text()).items() if name != "seal"}
+    content = good | odd if isinstance(odd, dict) and odd else odd
+    variants = [odd] if isinstance(odd, bytes) else [json.dumps(content).encode()]
+    if isinstance(content, dict):  # its own checksum makes it no better
+        variants.append(json.dumps(json_checksum.with_checksum(content, "seal")).encode())
+    for variant in variants:
+        path.write_bytes(variant)
+        for command in (
+            ["sample", "m", "d"],
+            ["verify", "m", "d"],
+            ["import", "a.jsonl", "--model", "m", "--dataset", "d"],
+        ):
+            done = CliRunner().invoke(main, command)
+            assert (done.exit_code, done.output.count("\n")) == (2, 1), (command, done.output, done.exception)
+            assert f"leash: {path} is missing or damaged" in done.output
 
 
 def test_completions_without_a_visible_answer_are_announced() -> None:

@@ -12,18 +12,27 @@ import pytest
 from leash import atomic_io, tables
 from leash import sample_ledger as ledger_module
 from leash.engines.protocol import Completion
-from leash.sample_ledger import Ledger, LedgerLockedError, LostManifestError, SampleKey, SamplesMismatchError
+from leash.sample_ledger import (
+    Ledger,
+    LedgerLockedError,
+    LostManifestError,
+    RenamedProblemError,
+    SampleKey,
+    SamplesMismatchError,
+)
 from leash.statistics import seeds
 from tests.faults import damage
 
 IDS = [f"p{i}" for i in range(7)]
+PROMPTS = {problem: problem for problem in IDS}
+SOURCE = {"file": "a.jsonl", "hash": "0", "format": "jsonl", "numbers": {"p0": "0-1"}}
 FINGERPRINT = {"model": "m", "temperature": "1.0"}
 Keys = set[tuple[str, int]]
 
 
 def open_ledger(folder: Path) -> Ledger:
     ledger = Ledger(folder)
-    ledger.open(FINGERPRINT, {problem: problem for problem in IDS}, again="leash sample m d --resample")
+    ledger.open(FINGERPRINT, PROMPTS, again="leash sample m d --resample")
     return ledger
 
 
@@ -178,6 +187,22 @@ def test_samples_with_another_fingerprint_are_refused_and_the_changed_field_is_n
     assert keys_on_disk(ledger) == set()
 
 
+def test_a_problem_with_another_id_is_refused_and_a_new_or_removed_one_is_not(tmp_path: Path) -> None:
+    """Its samples would be left out, and all be drawn again."""
+    ledger = open_ledger(tmp_path)
+    ledger.add(make_completions(all_keys(2)))
+    ledger.settle()
+    ledger.require_origin({"new": "new", **PROMPTS}, again="")
+    ledger.require_origin({"p1": "p1", "twin of p1": "p1", "new": "new"}, again="")
+    for look in (
+        lambda: ledger.require_origin({"renamed": "p0", "p1": "p1"}, again=""),
+        lambda: ledger.check(FINGERPRINT, {"renamed": "p0", "p1": "p1"}, again=""),
+    ):
+        with pytest.raises(RenamedProblemError) as error:
+            look()
+        assert (error.value.old_id, error.value.new_id) == ("p0", "renamed")
+
+
 def test_a_second_run_cannot_write_to_the_same_folder(tmp_path: Path) -> None:
     open_ledger(tmp_path)
     with pytest.raises(LedgerLockedError) as error:
@@ -264,7 +289,7 @@ def test_samples_of_an_earlier_version_need_their_manifest(tmp_path: Path, how: 
 def test_imported_samples_need_their_manifest(tmp_path: Path) -> None:
     """It alone knows which file they are from: the file would be imported a second time."""
     ledger = Ledger(tmp_path)
-    ledger.open({"engine": "import"}, {"p0": "a"}, again="", engine="import", sources=[{"file": "a.jsonl"}])
+    ledger.open({"engine": "import"}, {"p0": "a"}, again="", engine="import", sources=[SOURCE])
     ledger.add(make_completions([("p0", 0)]))
     ledger.settle()
     ledger.close()
@@ -288,20 +313,20 @@ def test_a_file_of_another_run_is_refused_though_the_manifest_is_right(tmp_path:
         cold.open(FINGERPRINT | {"temperature": "0.3"}, {"p0": "a"}, again="")
     assert error.value.fields == ("temperature",)
     with pytest.raises(SamplesMismatchError):
-        cold.require_origin(again="")
+        cold.require_origin({"p0": "a"}, again="")
 
 
 def test_a_sample_in_two_shards_is_refused_by_name(tmp_path: Path) -> None:
     ledger = open_ledger(tmp_path)
     ledger.add(make_completions(all_keys(10)))
     ledger.settle()
-    ledger.require_origin(again="")
+    ledger.require_origin(PROMPTS, again="")
     shard = tables.shards(tmp_path)[1]
     first = next(ledger_module._read_sample_keys(shard))
     copy = shard.rename(tmp_path / f"copy.{shard.name}")
-    ledger.require_origin(again="")
+    ledger.require_origin(PROMPTS, again="")
     shard.write_bytes(copy.read_bytes())
-    for look in (ledger.have, lambda: ledger.require_origin(again="")):
+    for look in (ledger.have, lambda: ledger.require_origin(PROMPTS, again="")):
         with pytest.raises(tables.RepeatedSampleError) as error:
             look()
         assert (error.value.problem_id, error.value.sample) == first

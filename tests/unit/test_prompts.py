@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 from pathlib import Path
 from typing import Any
 
 import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from leash import prompts, tables
+from leash import chat_template, prompts, tables
 from leash.params.groups import Params
 from leash.prompts import ChatTemplateError, ImagesNeedChatError, Prompt
 from stages.fetch import stage
@@ -89,6 +90,43 @@ def test_a_plain_prompt_does_not_use_the_template(tokenizer: PreTrainedTokenizer
 def test_a_chat_needs_a_template(tokenizer: PreTrainedTokenizerBase) -> None:
     with pytest.raises(ChatTemplateError, match=r"has no chat template\. .*`chat: false`"):
         prompts.render_prompt(Prompt("compute 3 + 4 :", chat=True), tokenizer)
+
+
+ENDLESS = {
+    "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}": "takes longer than 0.5 seconds",
+    "{% for i in range(10**12) %}{% endfor %}": "Range too big",
+    "{{ 9**(9**9) }}": "takes longer than 0.5 seconds",
+    "{{ 'a' * 10**12 }}": "takes more than 1,024 MiB of memory",
+    "{{ 'a' * 20000000 }}": "makes a prompt of 20,000,000 characters",
+    "{{ 1/0 }}": "division by zero",
+    "{% for": "unexpected",
+}
+
+
+@pytest.mark.parametrize(("template", "fault"), ENDLESS.items(), ids=list(ENDLESS.values()))
+def test_a_template_cannot_hold_the_process_or_fill_the_memory(
+    tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch, template: str, fault: str
+) -> None:
+    chat = Prompt("compute 3 + 4 :", chat=True)
+    if fault.startswith("takes longer"):
+        monkeypatch.setattr(chat_template, "RENDER_TIMEOUT_S", 0.5)
+    tokenizer.chat_template = template
+    with pytest.raises(ChatTemplateError, match=fault) as error:
+        prompts.render_prompt(chat, tokenizer)
+    assert "\n" not in str(error.value)
+    monkeypatch.undo()
+    tokenizer.chat_template = TEMPLATE  # another template, another process
+    assert prompts.render_prompt(chat, tokenizer).endswith("[assistant] ")
+
+
+def test_the_process_that_renders_keeps_no_lock(tokenizer: PreTrainedTokenizerBase, tmp_path: Path) -> None:
+    """It outlives the command's use of a file, for instance of a ledger, which the next run must be able to lock."""
+    tokenizer.chat_template = TEMPLATE
+    with (tmp_path / "lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        prompts.render_prompt(Prompt("2 + 2?", chat=True), tokenizer)
+    with (tmp_path / "lock").open("w") as again:
+        fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 @pytest.mark.parametrize("chat", [False, True])

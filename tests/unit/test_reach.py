@@ -4,12 +4,13 @@ nothing twice."""
 from __future__ import annotations
 
 import json
+import logging
 import math
 import shutil
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import chdir
+from contextlib import chdir, closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,13 +23,16 @@ from leash.engines import selection
 from leash.engines.openai_engine import ServerUnavailableError, ServerUnreachableError
 from leash.engines.protocol import Completion as Drawn
 from leash.engines.protocol import Decoding, PrefixNotSupportedError, Request
-from leash.engines.selection import EngineSpec
+from leash.engines.selection import EngineSpec, build_engine_spec
 from leash.engines.torch_engine import TorchEngine
 from leash.grading.graders import registry
 from leash.params.groups import Params, Reach
+from leash.problems import Problem, load_problems
 from leash.reach import examine, tasks
+from leash.reach.hits import HitChecker
 from leash.reach.known import Completion, build_completions, count_distinct
 from leash.reach.known_scores import score_completions
+from leash.reach.rollouts import RolloutStore, draw_rollouts, plan_rollouts
 from leash.reach.rows import build_row, find_cut_token
 from leash.reach.search import MAX_NEW_COMPLETIONS, KnownCompletion, Search
 from leash.sample_ledger import Ledger
@@ -199,6 +203,34 @@ def test_the_same_run_gives_the_same_files(run: Path, examined: Path) -> None:
     assert files(run) == files(examined)
 
 
+def test_rollouts_on_ray_are_the_same(run: Path) -> None:
+    ray = pytest.importorskip("ray", reason="Ray is not installed")
+    problems = load_problems("make")
+    place = tasks.Place("rlvr", "make", "rlvr", "rlvr", "base", 32)
+    prefix = tuple(
+        load_tokenizer(find_weights(parameters(), "rlvr"))("\\boxed{ 3", add_special_tokens=False)["input_ids"]
+    )
+    planned = plan_rollouts(tasks.Task(place, min(problems), 32, 0, 32, 1, False), [prefix] * 12, 0)
+
+    def drawn_on(where: str) -> list[dict[str, Any]]:
+        params = parameters(run={"on": where, "processes": 1}, ray={"workers": 1})
+        store = RolloutStore(params, place, problems)
+        with closing(store.ledger):
+            store.open("torch")
+            assert draw_rollouts(build_engine_spec(params, "rlvr"), [store], planned, "test") == 12
+            found = sorted((row for _, row in store.read(planned)), key=lambda row: int(row["sample"]))
+            store.ledger.clear()
+        return found
+
+    ray.init("local", num_cpus=1, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+    try:
+        on_ray = drawn_on("ray")
+    finally:
+        ray.shutdown()
+    assert [tuple(row["token_ids"][: len(prefix)]) for row in on_ray] == [prefix] * 12
+    assert on_ray == drawn_on("local")
+
+
 def test_a_second_run_draws_nothing(again: Path, examined: Path) -> None:
     assert reach.run(parameters()) == (0, [])
     assert files(again) == files(examined)
@@ -287,6 +319,39 @@ def test_rollouts_that_were_underway_count_as_wrong_if_the_engine_cannot_draw_th
     assert sum(1 for _ in _stored()) == sum(row["pilot"] + row["rollouts"] for row in rows())
     assert not list(Path("data/rollouts").rglob(".started*"))
     assert reach.run(parameters()) == (0, [])
+
+
+def test_lost_rollouts_stay_lost_if_the_plan_changes_and_changes_back(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The short ones are still on disk: without the note, others would take the place of the long ones."""
+    fail_once(monkeypatch, ServerUnavailableError("server", "The connection broke."), 4)
+    (notes,) = Path("data/rollouts").rglob(".started*")
+    with notes.open("a") as file:
+        file.write('["cut off')  # by a kill
+    fail_once(monkeypatch, ServerUnavailableError("server", "The connection broke."), 2)
+    with monkeypatch.context() as patched:
+        patched.setattr(RolloutStore, "settle", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            reach.run(parameters(reach={"depths": [3]}))
+    reach.run(parameters())
+    assert sum(row["finish"] == "lost" for row in _stored()) >= 8
+    assert not list(Path("data/rollouts").rglob(".started*"))
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_lost_rollout_is_wrong_even_if_the_grader_accepts_an_empty_answer(
+    project: Params, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A grader of the user that reads the whole text, and wants no forbidden word in it."""
+    problem: Problem = {"grader": "anything", "gold": [""], "question": "?", "meta": {}}
+    monkeypatch.setattr(registry, "get_extractor", lambda _: lambda text: text)
+    checker = HitChecker(project, {"p": problem})
+    assert checker.answer("p", "", "stop") == ""
+    assert checker.answer("p", "", "lost") is None
 
 
 def test_nothing_is_lost_if_the_server_was_not_there(

@@ -91,6 +91,26 @@ def test_the_amplification_has_a_quarter_of_the_error_at_each_end() -> None:
     assert nothing.low is not None
 
 
+@pytest.mark.parametrize("mass", [1e-3, 0.01, 0.03])
+def test_the_amplification_of_a_model_over_itself_covers_1(mass: float) -> None:
+    """All outcomes that the stage examines (at most three hits of the target, one of the donor), by their probability:
+    256 samples of either, and 16 rollouts from prefixes behind which half of the rollouts are correct."""
+    samples, rollouts, open_mass = 256, 16, 2 * mass
+    examined = missed = 0.0
+    for own, other in itertools.product(range(4), range(1, 30)):
+        drawn = float(np.prod(stats.binom.pmf([own, other], samples, mass)))
+        for hits in range(1, 16):
+            chance = drawn * float(stats.binom.pmf(hits, rollouts, 0.5))
+            if chance > 1e-7:
+                got = amplification(samples, other, samples, own, 0.0, open_mass, hits, rollouts, mass, 0.95)
+                assert got.low is not None
+                assert got.high is not None
+                examined += chance
+                missed += chance * (not got.low <= 1 <= got.high)
+    assert 0.04 < examined < 0.8
+    assert missed < 0.05 * examined
+
+
 def test_holm_counts_what_is_proven_together() -> None:
     assert count_proven(np.array([0.04, 0.001, 0.012, 1.0]), 0.95) == 2
     assert count_proven(np.array([0.0, 0.0]), 0.95) == 2

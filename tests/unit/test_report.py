@@ -32,7 +32,8 @@ from tests.made import verdict_table
 
 FIGURES = (
     *("pass_at_k", "support_map", "mass_map", "categories", "pass_at_k_examples", "categories_by_k"),
-    *("categories_by_epsilon", "cover_at_tau", "trajectory", "perplexity", "entropy", "answers"),
+    *("categories_by_epsilon", "pass_at_k_by_reading", "cot_pass_at_k", "cover_at_tau", "trajectory"),
+    *("perplexity", "entropy", "answers"),
 )
 IMPORTED: dict[str, Any] = {"models": {"base": {"engine": "import"}, "rlvr": {"engine": "import"}}}
 

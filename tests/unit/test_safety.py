@@ -11,6 +11,7 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,9 @@ from leash.engines.vllm_engine import decode_image
 from leash.errors import LeashError
 from leash.grading.graders import registry, types
 from leash.params import errors, loading, security
+from leash.params.errors import BadParamsFileError
 from leash.params.groups import Params
-from stages.cli import find_names, main
+from stages.cli import find_name, main
 from tests.conftest import ROOT, small, write_params, yaml
 from tests.hub import COMMIT, Hub
 
@@ -400,43 +402,79 @@ def test_no_command_of_the_pipeline_has_a_text_of_params_yaml_in_it() -> None:
     assert [command for command in commands if "$" in str(command)] == []
 
 
-RUNS = {"a-b": ("a", "b"), "a-b-c": ("a", "b-c")}
+@pytest.mark.parametrize(
+    ("stage", "given", "name"),
+    [
+        ("sample@a-b", None, "a-b"),
+        ("../dvc.yaml:sample@a", None, "a"),
+        ("sample@a-b", "x", "x"),  # by hand, whatever DVC runs
+        ("", "x", "x"),
+    ],
+)
+def test_a_stage_of_dvc_finds_its_model(
+    monkeypatch: pytest.MonkeyPatch, stage: str, given: str | None, name: str
+) -> None:
+    monkeypatch.setenv("DVC_STAGE", stage)
+    assert find_name("sample", given, ["a", "a-b"]) == name
+
+
+@pytest.mark.parametrize("stage", ["", "sample", "sample@c", "verify@a", "resample@a", "sample@a; x", "x@a"])
+def test_a_stage_without_a_name_is_refused(monkeypatch: pytest.MonkeyPatch, stage: str) -> None:
+    monkeypatch.setenv("DVC_STAGE", stage)
+    with pytest.raises(errors.UnnamedStageError) as error:
+        find_name("sample", None, ["a", "a-b"])
+    assert error.value.command == "sample"
+    assert "leash sample a`" in str(error.value)
+
+
+def laughs(line: str) -> str:
+    """Nine of each line's anchor in the next: 9¹⁴ values."""
+    names = "abcdefghijklmno"
+    lines = [line.format(name=name, values=", ".join([f"*{before}"] * 9)) for before, name in pairwise(names)]
+    return "\n".join(["a: &a {x: 1}", *lines])
+
+
+@pytest.mark.parametrize("line", ["{name}: &{name} [{values}]", "{name}: &{name} {{<<: [{values}]}}"])
+def test_aliases_that_stand_for_more_than_memory_holds_are_refused(tmp_path: Path, line: str) -> None:
+    (tmp_path / "params.yaml").write_text(laughs(line))
+    with pytest.raises(BadParamsFileError, match="100,000 values"):
+        loading.load(tmp_path / "params.yaml")
+
+
+def test_usual_aliases_are_taken(tmp_path: Path) -> None:
+    (tmp_path / "params.yaml").write_text("a: &a [1, 2]\nb: [*a, *a]\nc: &c {x: *a}\nd: {<<: *c, y: 1}\n")
+    expected = {"a": [1, 2], "b": [[1, 2]] * 2, "c": {"x": [1, 2]}, "d": {"x": [1, 2], "y": 1}}
+    assert loading.read_yaml(tmp_path / "params.yaml") == expected
+
+
+INDEX = "model.safetensors.index.json"
 
 
 @pytest.mark.parametrize(
-    ("stage", "given", "names"),
-    [
-        ("sample@a-b", (None, None), ("a", "b")),
-        ("../dvc.yaml:sample@a-b-c", (None, None), ("a", "b-c")),
-        ("sample@a-b", ("x", "y"), ("x", "y")),  # by hand, whatever DVC runs
-        ("", ("x", "y"), ("x", "y")),
-    ],
+    "name", ["../outside.safetensors", "{outside}", "sub/../../outside.safetensors", "link", "..", ""]
 )
-def test_a_stage_of_dvc_finds_its_model_and_data_set(
-    monkeypatch: pytest.MonkeyPatch, stage: str, given: tuple[str | None, ...], names: tuple[str, ...]
-) -> None:
-    monkeypatch.setenv("DVC_STAGE", stage)
-    assert find_names("sample", given, RUNS) == names
+def test_an_index_cannot_lead_out_of_the_models_folder(model: Path, name: str) -> None:
+    outside = model.parent / "outside.safetensors"
+    shutil.copy(ROOT / "models" / "embedded" / "base" / "model.safetensors", outside)
+    (model / "link").symlink_to(outside)
+    (model / INDEX).write_text(json.dumps({"weight_map": {"w": name.format(outside=outside.resolve())}}))
+    with pytest.raises(models.WeightsIndexError, match="not a file in the same folder") as error:
+        weights()
+    assert error.value.index.name == INDEX
 
 
-@pytest.mark.parametrize("stage", ["", "sample", "sample@a-c", "verify@a-b", "resample@a-b", "sample@a-b; x", "x@a-b"])
-@pytest.mark.parametrize("given", [(None, None), ("a", None)])
-def test_a_stage_without_names_is_refused(
-    monkeypatch: pytest.MonkeyPatch, stage: str, given: tuple[str | None, ...]
-) -> None:
-    monkeypatch.setenv("DVC_STAGE", stage)
-    with pytest.raises(errors.UnnamedRunError) as error:
-        find_names("sample", given, RUNS)
-    assert error.value.command == "sample"
-    assert "leash sample a b" in str(error.value)
+@pytest.mark.parametrize("content", [b"", b"[]", b"5", b"{}", b'{"weight_map": [1]}', b"[" * 100_000, b"\xff"])
+def test_an_index_that_is_none_is_refused(model: Path, content: bytes) -> None:
+    (model / INDEX).write_bytes(content)
+    with pytest.raises(models.WeightsIndexError, match="is damaged"):
+        weights()
 
 
-def test_two_runs_that_dvc_cannot_tell_apart_are_refused(tmp_path: Path) -> None:
-    """DVC would run one of them and say nothing of the other."""
-    raw = small()
-    raw["models"]["base-x"] = raw["models"]["base"]
-    raw["datasets"]["x-chain"] = raw["datasets"]["chain"]
-    raw["run"] |= {"models": ["base", "rlvr", "base-x"], "datasets": ["chain", "x-chain"]}
-    with pytest.raises(errors.BadListError, match="base-x-chain") as error:
-        write_params(tmp_path, raw)
-    assert (error.value.key, error.value.name) == ("run.models", "base")
+def test_an_index_of_files_beside_it_is_taken(tmp_path: Path, model: Path) -> None:
+    """Also in the hub's cache, whose files are links."""
+    blob = tmp_path / "models--lab--m" / "blobs" / "0123"
+    blob.parent.mkdir(parents=True)
+    blob.write_bytes(b"x")
+    (model / "b.safetensors").symlink_to(blob)
+    (model / INDEX).write_text(json.dumps({"weight_map": {"v": "model.safetensors", "w": "b.safetensors"}}))
+    weights()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from leash import atomic_io, errors, tables, weights
 from leash.engines import selection
 from leash.engines.protocol import Completion
 from leash.errors import LeashError, NotInstalledError
+from leash.grading.grade_answers import build_checker
 from leash.params.groups import Params
 from leash.problems import load_problems
 from leash.sample_ledger import Ledger
@@ -132,6 +133,25 @@ def test_a_changed_setting_is_named_and_resample_replaces_the_samples(
     assert f"another {field};" in invoke_refused("sample", "base", "chain")
 
 
+@pytest.mark.usefixtures("project")
+def test_a_row_in_front_keeps_all_samples_and_only_its_own_are_drawn() -> None:
+    questions = ["compute 3 + 4 :", "compute 5 - 2 :"]
+    raw = small(sample={"k": 2}, datasets={"exam": {"path": "exam.jsonl", "grader": "exact"}})
+
+    def draw(*rows: str) -> int:
+        Path("exam.jsonl").write_text("".join(json.dumps({"question": row, "answer": "3"}) + "\n" for row in rows))
+        stage.run(params, "exam")
+        return sample.run(params, "base", "exam").samples
+
+    Path("exam.jsonl").write_text("")
+    params = write_params(Path(), raw)
+    assert draw(*questions) == 4
+    before = rows(tables.completions_folder("base", "exam"))
+    assert draw("compute 1 + 1 :", *questions[::-1]) == 2
+    assert [row for row in rows(tables.completions_folder("base", "exam")) if row in before] == before
+    assert draw(*questions) == 0
+
+
 def test_a_changed_problem_text_is_refused_and_the_problem_is_named(project: Params) -> None:
     stage.run(project, "chain")
     sample.run(project, "base", "chain")
@@ -184,14 +204,67 @@ def test_a_paid_grader_runs_while_sampling_only_if_allowed() -> None:
     assert drawn.samples < 64
 
 
-@pytest.mark.usefixtures("paid")
-def test_a_paid_grader_counts_no_hits_with_a_fixed_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = sample.run(write_small_params(), "base", "chain")
-    assert (drawn.samples, drawn.hits) == (64, 0)
-    monkeypatch.setattr("leash.grading.graders.exact.PAID", False)
-    again = sample.run(write_small_params(), "base", "chain", resample=True)
-    assert again.samples == 64
-    assert again.hits > 0
+@pytest.mark.parametrize(("stop_after", "pilot", "graded"), [(None, None, False), (1, None, True), (1, 4, False)])
+def test_samples_are_graded_while_they_are_drawn_only_if_problems_may_stop(
+    project: Params, monkeypatch: pytest.MonkeyPatch, stop_after: int | None, pilot: int | None, graded: bool
+) -> None:
+    stage.run(project, "chain")
+    checked: list[str] = []
+
+    def counting(*arguments: Any) -> sampler.HitCheck:
+        inner = build_checker(*arguments)
+
+        def check(problem: str, text: str, finish: str) -> bool:
+            checked.append(problem)
+            return inner(problem, text, finish)
+
+        return check
+
+    monkeypatch.setattr(sampler, "build_checker", counting)
+    sample.run(write_small_params(sample={"stop_after": stop_after}), "base", "chain", pilot=pilot)
+    assert bool(checked) == graded
+
+
+def test_one_engine_draws_all_data_sets_of_a_model(
+    project: Params, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The samples are those of a run for each data set, and the engine starts once."""
+    for dataset in project.run.datasets:
+        stage.run(project, dataset)
+    started: list[str] = []
+    make = selection._load_torch
+
+    def counting(*arguments: Any) -> Any:
+        started.append("torch")
+        return make(*arguments)
+
+    monkeypatch.setattr(selection, "_load_torch", counting)
+    monkeypatch.setattr("leash.sampling.sampler.run_units", run_in_this_process)
+    drawn = sample.run(project, "base")
+    assert started == ["torch"]
+    assert list(drawn.by_dataset) == project.run.datasets
+    assert drawn.samples == sum(stats.samples for stats in drawn.by_dataset.values())
+    together = {dataset: rows(tables.completions_folder("base", dataset)) for dataset in project.run.datasets}
+    for dataset in project.run.datasets:
+        sample.run(project, "base", dataset, resample=True)
+        assert rows(tables.completions_folder("base", dataset)) == together[dataset]
+    assert len(started) == 1 + len(project.run.datasets)
+
+
+def test_what_one_data_set_refuses_deletes_no_samples_of_another(project: Params) -> None:
+    for dataset in project.run.datasets:
+        stage.run(project, dataset)
+    sample.run(project, "base")
+    before = rows(tables.completions_folder("base", project.run.datasets[0]))
+    tables.problems_path(project.run.datasets[1]).unlink()
+    assert "leash fetch" in invoke_refused("sample", "base", "--resample")
+    assert rows(tables.completions_folder("base", project.run.datasets[0])) == before
+
+
+def run_in_this_process(units: Any, prepare: Any, act: Any, plan: Any) -> Iterator[tuple[Any, Any]]:
+    prepared = prepare()
+    for unit in units:
+        yield unit, act(prepared, unit)
 
 
 def in_folder(folder: Path, monkeypatch: pytest.MonkeyPatch, models: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import os
+import re
+import resource
 import select
 import socket
 import subprocess
@@ -15,11 +17,11 @@ from pathlib import Path
 import pytest
 
 from leash.grading.graders import code, registry
-from leash.grading.sandbox import inside, sandbox
+from leash.grading.sandbox import inside, sandbox, seccomp_filter
 from leash.params.groups import Code
 from tests.conftest import ROOT
 from tests.unit.attacks import CALLED, HOSTILE, programs
-from tests.unit.test_code import ADD, SHIFT, SHIFTS, SMALL, SUMS, needs_sandbox, stdin
+from tests.unit.test_code import ADD, SHIFT, SHIFTS, SMALL, SUMS, call, needs_sandbox, stdin
 
 HOST = "127.0.0.1"
 
@@ -43,6 +45,12 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[st
     assert sentinel.read_text() == "untouched"
     assert list(tmp_path.iterdir()) == [sentinel]
     assert [pid for pid, arguments in command_lines() if mark in arguments] == []
+
+
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only CPU time matters: other work on the machine may slow the test down."""
+    monkeypatch.setattr(sandbox, "STARTUP_ALLOWANCE_S", 60)
 
 
 def command_lines() -> Iterator[tuple[str, list[str]]]:
@@ -76,8 +84,79 @@ def test_the_output_that_hostile_programs_aim_for_would_pass(outside: dict[str, 
 
 @needs_sandbox
 def test_a_program_leaves_nothing_for_its_next_test() -> None:
-    program = "import os\nprint(os.listdir('/tmp'))\nopen('/tmp/x', 'w').write('was here')"
-    assert code.find_failure(program, [stdin("", "[]"), stdin("", "[]")], {}) is None
+    program = (
+        "import os\nprint(os.listdir('/tmp'))\n"
+        "try:\n    open('/tmp/x', 'w').write('was here')\nexcept OSError:\n    print('refused')"
+    )
+    assert code.find_failure(program, [stdin("", "[]\nrefused"), stdin("", "[]\nrefused")], {}) is None
+
+
+@needs_sandbox
+@pytest.mark.parametrize("tests", [[stdin("", "42")], [*SHIFTS * 5]], ids=["program", "function"])
+@pytest.mark.usefixtures("patience")
+def test_a_program_that_ignores_its_signal_gets_no_more_time(tests: list[str]) -> None:
+    loop = "while True:\n        pass"
+    program = f"import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\ndef shift(*_):\n    {loop}\n"
+    before = children_cpu_time()
+    failure = code.find_failure(
+        program if len(tests) > 1 else program + "shift()", tests, {"function": "shift", "limits": SMALL}
+    )
+    assert failure == "test 1: used its 1 s of CPU time, or was killed"
+    # As the kernel counts it, so other work on the machine does not matter.
+    assert children_cpu_time() - before < 1.8
+
+
+def children_cpu_time() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+@needs_sandbox
+@pytest.mark.usefixtures("patience")
+def test_every_call_gets_the_whole_time() -> None:
+    program = (
+        "import time\ndef shift(numbers, by):\n    end = time.process_time() + 0.6\n"
+        "    while time.process_time() < end:\n        pass\n    return [n + by for n in numbers]"
+    )
+    assert code.find_failure(program, SHIFTS, {"function": "shift", "limits": SMALL}) is None
+
+
+@needs_sandbox
+def test_long_tests_and_results_come_through() -> None:
+    numbers = list(range(50_000))
+    tests = [call(f"{numbers}\n1", str([n + 1 for n in numbers])), SHIFTS[0]]
+    assert code.find_failure(SHIFT, tests, {"function": "shift"}) is None
+
+
+@pytest.mark.parametrize(("column", "header"), [(0, "x86_64-linux-gnu/asm/unistd_64.h"), (1, "asm-generic/unistd.h")])
+def test_the_numbers_of_system_calls_match_the_kernel_headers(column: int, header: str) -> None:
+    file = Path("/usr/include", header)
+    if not file.exists():
+        pytest.skip("the kernel's headers for programs are not installed")
+    found = re.findall(r"#define __NR(?:3264)?_(\w+) (\d+)", file.read_text())
+    numbers = {{"fstatat": "newfstatat"}.get(name, name): int(number) for name, number in found}
+    by_argument = {name: call for name, (call, _, _) in seccomp_filter.ALLOWED_BY_ARGUMENT.items()}
+    calls = seccomp_filter.ALLOWED_SYSCALLS | by_argument | {"clone": seccomp_filter.CLONE_SYSCALL}
+    assert {name: call[column] for name, call in calls.items()} == {name: numbers.get(name) for name in calls}
+
+
+@needs_sandbox
+def test_a_program_has_what_solutions_use() -> None:
+    program = (
+        "import asyncio, concurrent.futures, decimal, os, random, resource, signal, sqlite3, sys, threading, time\n"
+        "import numpy\n"
+        "async def later():\n    await asyncio.sleep(0)\n    return await asyncio.to_thread(lambda: 1)\n"
+        "deep = lambda n: n and 1 + deep(n - 1)\n"
+        "sys.setrecursionlimit(10**6)\nthreading.stack_size(1 << 26)\nresult = [asyncio.run(later())]\n"
+        "thread = threading.Thread(target=lambda: result.append(deep(20_000)))\nthread.start()\nthread.join()\n"
+        "with concurrent.futures.ThreadPoolExecutor(2) as pool:\n    result += pool.map(abs, [-2])\n"
+        "resource.setrlimit(resource.RLIMIT_STACK, (1 << 20, resource.getrlimit(resource.RLIMIT_STACK)[1]))\n"
+        "signal.signal(signal.SIGALRM, lambda *_: result.append(3))\nsignal.setitimer(signal.ITIMER_REAL, 0.001)\n"
+        "signal.pause()\nresult.append(int(numpy.linalg.det(numpy.eye(200))))\n"
+        "result.append(sqlite3.connect(':memory:').execute('select 5').fetchone()[0])\n"
+        "print(*result, len(os.urandom(6)), open(0).read(), time.time() > 0)"
+    )
+    assert sandbox.run(program, "in", Code()) == "1 20000 2 3 1 5 6 in True\n"
 
 
 @needs_sandbox

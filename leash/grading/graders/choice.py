@@ -152,7 +152,9 @@ def _is_same_quantity(choice: str, option: str) -> bool:
 
 
 def _normalize_text(text: str) -> str:
-    """Ignore case, white space, LaTeX decoration and a full stop at the end."""
+    """Ignore case, white space, LaTeX decoration and a full stop at the end. A text that is no option stays LaTeX."""
+    if len(text) > MAX_ANSWER_CHARS:
+        return "".join(text.casefold().split())
     plain = mark_digit_gaps(strip_latex(text).casefold().replace("degrees", "°"))
     plain = "".join(plain.split()).strip("$").rstrip(".")
     return OUTER_BRACKETS.sub("", plain) if len(plain) <= 3 else plain

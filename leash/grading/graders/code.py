@@ -25,7 +25,10 @@ from leash.grading.thinking import is_unfinished, unify_tags
 from leash.params.groups import Code
 
 MAX_PROGRAM_CHARS = 100_000  # the contests allow 65,536
-NUMBER_TOLERANCE = Decimal("1e-6")  # relative or absolute, as in contests, for numbers with a fraction
+# For numbers with a fraction. LiveCodeBench compares exactly, contests allow 1e-6 relative or absolute. Leash allows it
+# relative only: with an absolute tolerance all small numbers are equal. The exception is the noise of floats near zero.
+RELATIVE_TOLERANCE, ZERO_NOISE = Decimal("1e-6"), Decimal("1e-12")
+FORMAT_DECIMALS, MIN_DIGITS = 6, 4  # `%f` writes six decimals; fewer than four digits say too little
 # The lengths are bounded because Decimal is slow on very long numbers.
 NUMBER_PATTERN = re.compile(r"[+-]?(\d{1,40}\.?\d{0,40}|\.\d{1,40})([eE][+-]?\d{1,3})?")
 CODE_FENCE = "```"
@@ -61,8 +64,8 @@ def find_failure(answer: str, gold: Sequence[str], meta: Mapping[str, Any]) -> s
 
 
 def seconds(gold: Sequence[str], meta: Mapping[str, Any]) -> float:
-    """The seconds on the clock that grading may take: every test may use its limit."""
-    return sandbox.STARTUP_ALLOWANCE_S + len(gold) * sandbox.wall_time_limit(_parse_limits(meta))
+    """The seconds on the clock that grading may take: every test may use its limit, and so may loading a module."""
+    return sandbox.STARTUP_ALLOWANCE_S + (len(gold) + 1) * sandbox.wall_time_limit(_parse_limits(meta))
 
 
 def extract(text: str) -> str | None:
@@ -168,11 +171,16 @@ def _is_same_output(output: str, expected: str) -> bool:
 
 
 def _is_same_word(word: str, expected: str) -> bool:
-    """Numbers may be written differently; one with a fraction may differ by NUMBER_TOLERANCE."""
+    """Numbers may be written differently; one with a fraction may differ by RELATIVE_TOLERANCE, or be rounded."""
     if word == expected:
         return True
     if not NUMBER_PATTERN.fullmatch(word) or not NUMBER_PATTERN.fullmatch(expected):
         return False
     value, expected_value = Decimal(word), Decimal(expected)
-    tolerance = NUMBER_TOLERANCE * max(Decimal(1), abs(expected_value)) if "." in expected else 0
+    if value == expected_value or not set(".eE") & set(expected):
+        return value == expected_value
+    tolerance = max(RELATIVE_TOLERANCE * abs(expected_value), ZERO_NOISE)
+    exponent = value.as_tuple().exponent
+    if isinstance(exponent, int) and exponent <= -FORMAT_DECIMALS and len(value.as_tuple().digits) >= MIN_DIGITS:
+        tolerance = max(tolerance, Decimal(1).scaleb(exponent) / 2)
     return abs(value - expected_value) <= tolerance

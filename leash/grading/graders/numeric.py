@@ -34,7 +34,7 @@ ZERO_TOLERANCE = 1e-9  # absolute: a gold of 0 has no relative tolerance
 FLOAT_SLACK = 1e-12  # relative: 5% of 2 is not exactly 0.1 in floating point
 MAX_ANSWER_CHARS = 300
 MAX_FACTORIAL = 170  # the largest that a float can hold
-MAX_PARSE_DEPTH = 20  # nested parentheses, fractions and roots
+MAX_PARSE_DEPTH = 40  # nested brackets, bars, fractions and roots
 
 CHARACTER_REPLACEMENTS = {
     **dict.fromkeys("−–", "-"),
@@ -230,15 +230,19 @@ class _NumberParser:
         return float(value)
 
     def _atom(self) -> float:
+        self.depth += 1
+        if self.depth > MAX_PARSE_DEPTH:
+            raise _ParseError
+        value = self._read_atom()
+        self.depth -= 1
+        return value
+
+    def _read_atom(self) -> float:
         for opening, closing in (("(", ")"), ("{", "}")):
             if self._accept(opening):
-                self.depth += 1
-                if self.depth > MAX_PARSE_DEPTH:
-                    raise _ParseError
                 value = self.sum()
                 if not self._accept(closing):
                     raise _ParseError
-                self.depth -= 1
                 return value
         for opening, (closing, name) in ENCLOSING_OPERATORS.items():
             if self._accept(opening):

@@ -114,9 +114,10 @@ _UNIT_FACTOR = (
     rf"(?:(?:{_UPRIGHT}\s*)?\\(?:Omega|mu)(?![A-Za-z])|{_UPRIGHT}"
     rf"|\\frac\s*\{{\s*{_UPRIGHT}{_UNIT_POWER}\s*\}}\s*\{{\s*{_UPRIGHT}{_UNIT_POWER}\s*\}})"
 )
-_TEXT_UNIT = re.compile(rf"\s*((?:°\s*)?(?:{_UNIT_FACTOR}\s*{_UNIT_POWER}(?:[\s/]|\\cdot(?![A-Za-z]))*)+)$")
+# Possessive: a space between factors is read in one way only, or 25 of them would take for ever.
+_TEXT_UNIT = re.compile(rf"\s*((?:°\s*)?(?:{_UNIT_FACTOR}\s*+{_UNIT_POWER}(?:[\s/]|\\cdot(?![A-Za-z]))*+)++)$")
 _POWER_IN_UNIT = re.compile(r"\^\s*\{?\s*-?\d+\s*\}?|(?<=[A-Za-z])-?\d(?!\d)")
-_SIGN_UNIT = re.compile(r"(?<=[\d}\w)])\s*(°[CF]?|''|(?<=\d)['\"′″]|[€£₹¥])$")
+_SIGN_UNIT = re.compile(r"(?<=[\d}\w)])\s*(°[CF]?|(?<=[\d}])''|(?<=\d)['\"′″]|[€£₹¥])$")
 _PREFIXED_CURRENCY = re.compile(rf"(-?)\s*([{CURRENCY_SIGNS}])\s*(-?)\s*(?=[\d.\\(])")
 # A letter for a power of ten or a letter for a unit: 5k, 5M and 5K are neither 5 nor surely 5000.
 _DOUBTFUL_UNIT = re.compile(r"(?:\\[a-z]+\s*\{)?[kKMB]\}?")
@@ -284,9 +285,10 @@ def _parse_chain(chain: str) -> ParsedAnswer:
 
 def _parse_difference(left: str, right: str) -> Node | None:
     try:
-        return Node("add", (_read_expression(left), Node("neg", (_read_expression(right),))))
+        node = Node("add", (_read_expression(left), Node("neg", (_read_expression(right),))))
     except UnreadableError:
         return None
+    return None if "infty" in symbols(node) else node
 
 
 def _read_expression(text: str) -> Node:

@@ -23,7 +23,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from leash.grading.mathematics.answer_parsing import CLOCK, ParsedAnswer, has_words, parse_answer
-from leash.grading.mathematics.expression import MAX_ANSWER_CHARS, Node, symbols
+from leash.grading.mathematics.expression import FUNCTIONS, MAX_ANSWER_CHARS, Node, symbols
 from leash.grading.mathematics.identity import is_proportional, is_same_value
 from leash.grading.mathematics.math_verify_fallback import is_math_verify_equal
 from leash.grading.mathematics.spelling import mark_digit_gaps, normalize_latex, text_key
@@ -43,9 +43,11 @@ _LABELLED_OPTION = re.compile(
 _LONE_OPTION = re.compile(r"\(?[A-H]\)?")
 _OTHER_OPTION = re.compile(r"^(?:,|and|or|not)\b|\b[A-H](?:\)|[.:]\s)")
 _INDEXED_NAME = re.compile(r"([A-Za-z])_\{?\d+\}?")
+_SHORT_WORD = re.compile(rf"(?<![\\A-Za-z])(?!(?:{'|'.join(FUNCTIONS)}|pi)(?![A-Za-z]))[A-Za-z]{{2,}}")
 _PLAIN_FRACTION = re.compile(r"(-?)\\[dt]?frac\{(\d{1,300})\}\{(\d{1,300})\}")
 
 
+_ZERO = Node("num")
 _ONE = ParsedAnswer("value", "1", node=Node("num", number=Fraction(1)))
 
 
@@ -173,6 +175,8 @@ def _is_same_ratio(gold: ParsedAnswer, answer: ParsedAnswer) -> bool:
     nodes = [[item.node for item in side if item.kind == "value" and item.node] for side in sides]
     if not (len(sides[0]) == len(sides[1]) == len(nodes[0]) == len(nodes[1])):
         return False
+    if any(is_same_value(node, _ZERO) for side in nodes for node in side):  # 0:0 is in proportion to everything
+        return False
     pairs = list(zip(*nodes, strict=True))
     # a : b is c : d if ad = bc.
     return all(
@@ -183,6 +187,10 @@ def _is_same_ratio(gold: ParsedAnswer, answer: ParsedAnswer) -> bool:
 
 def _is_same_quantity(gold: ParsedAnswer, answer: ParsedAnswer, rules: EquivalenceRules) -> bool:
     if gold.node is None or answer.node is None:
+        return False
+    # The letters of "not 0" are no factors of 0.
+    has_letters = [bool(unknowns(node)) for node in (gold.node, answer.node)]
+    if has_letters[0] != has_letters[1] and any(_SHORT_WORD.search(parsed.text) for parsed in (gold, answer)):
         return False
     if gold.equation and answer.equation and is_proportional(gold.equation, answer.equation):
         return True

@@ -39,6 +39,8 @@ _TOKEN = re.compile(
     rf"\s*(\d+(?:\.\d*)?(?:[eE][+-]?\d+(?!\d))?|\.\d+|\\[A-Za-z]+|(?:{_FUNCTION_WORDS}|pi)(?![a-z])|\S)\s*"
 )
 _NUMBER_START = re.compile(r"\.?\d")
+# The whole of a factor: \frac{1}{2} or \frac12, but not \frac{1}{2}^2.
+_PLAIN_FRACTION = re.compile(r"\\frac(?:\{(\d+)\}|(\d))(?:\{(\d+)\}|(\d))(?![\d.!^])")
 
 
 class UnreadableError(ValueError):
@@ -121,18 +123,27 @@ class _ExpressionParser:
         return self.signed(read) if self.accept("+") else read()
 
     def product(self) -> Node:
-        node = self.power()
+        node = self.factor()
         while True:
             if self.next in ("*", "/", "\\cdot", "\\times", "\\div"):
                 op = "div" if self.take() in ("/", "\\div") else "mul"
-                node = Node(op, (node, self.signed(self.power)))
+                node = Node(op, (node, self.signed(self.factor)))
             elif self.begins_factor():
-                # 3\frac{1}{2} is a mixed number, 3\frac{7}{2} and 3\frac{x}{2} are products.
-                mixed = node.op == "num" and node.ulp is None and self.next == "\\frac"
-                factor = self.power()
-                node = Node("add" if mixed and _is_proper_fraction(factor) else "mul", (node, factor))
+                node = Node("mul", (node, self.factor()))
             else:
                 return node
+
+    def factor(self) -> Node:
+        """Read a power or a mixed number: 3\\frac{1}{2} is one, 3\\frac{7}{2} and 3\\frac{x}{2} are products."""
+        node = self.power()
+        if node.op == "num" and node.ulp is None and (fraction := _PLAIN_FRACTION.match(self.ahead(9))):
+            top, bottom = (int(part) for part in fraction.groups() if part)
+            if top < bottom:
+                return Node("add", (node, self.power()))
+        return node
+
+    def ahead(self, count: int) -> str:
+        return "".join(self.tokens[self.at : self.at + count])
 
     def begins_factor(self) -> bool:
         """Return whether the next token begins a factor without a sign before it. A number after a number does not."""
@@ -225,11 +236,11 @@ class _ExpressionParser:
             return tuple(args)
         if self.next.removeprefix("\\") in FUNCTIONS:
             return (self.power(),)
-        node = self.power()
+        node = self.factor()
         while (
             self.begins_factor() and self.next not in CLOSING_BRACKETS and self.next.removeprefix("\\") not in FUNCTIONS
         ):
-            node = Node("mul", (node, self.power()))
+            node = Node("mul", (node, self.factor()))
         return (node,)
 
     def symbol(self, token: str) -> Node:
@@ -274,11 +285,3 @@ def _parse_literal(token: str) -> Node:
         return Node("num", number=Fraction(token))
     places = len(mantissa.partition(".")[2]) - int(exponent or 0)
     return Node("num", number=Fraction(token), ulp=Fraction(10) ** -places)
-
-
-def _is_proper_fraction(node: Node) -> bool:
-    return (
-        node.op == "div"
-        and all(arg.op == "num" and arg.number.denominator == 1 for arg in node.args)
-        and node.args[0].number < node.args[1].number
-    )

@@ -32,7 +32,8 @@ CURRENCY_SIGNS = f"{DOLLAR_SIGN}€£¥₹"
 QUANTITY_SIGNS = f"°{CURRENCY_SIGNS}"  # what a number may carry that is no part of its value
 
 _TEXT_COMMAND = r"\\(?:text|textbf|textit|textrm|mbox|mathrm|mathbf|mathit|rm|operatorname)\s*"
-_DEGREE = r"\^\s*\{?\s*\\circ\s*\}?"
+_DEGREE = r"\^\s*(?:\{\s*\\circ\s*\}|\\circ(?![A-Za-z]))"
+_DEGREES = rf"([\d.]+)\s*{_DEGREE}"
 _ORDINAL = "(?:st|nd|rd|th)"
 _TRIG_FUNCTION = r"\\(?:sin|cos|tan|cot|sec|csc)(?:\^\{?\d+\}?)?"
 _MONTH = "(?:Jan|Febr)uary|March|April|May|June|July|August|(?:Septem|Octo|Novem|Decem)ber"
@@ -124,7 +125,11 @@ _RULES: list[tuple[str, str, str | Callable[[re.Match[str]], str]]] = [
     ("+/-", r"\+/-", r"\\pm "),
     ("**", r"\*\*(?=[-\d({])", "^"),  # a power as Python writes it
     ("10", r"(?<=\d)\s*[xX]\s*(?=10\s*\^)", r"\\times "),
-    ("\\", rf"({_TRIG_FUNCTION})\s*\(?\s*([\d.]+)\s*{_DEGREE}\s*\)?", r"\1(\2\\pi/180)"),
+    (  # what opens closes: the brace in \frac{\sin 30°}{2} belongs to the fraction
+        "\\",
+        rf"({_TRIG_FUNCTION})\s*(?:\(\s*{_DEGREES}\s*\)|\{{\s*{_DEGREES}\s*\}}|{_DEGREES})",
+        lambda found: f"{found[1]}({found[2] or found[3] or found[4]}\\pi/180)",
+    ),
     (".", r"(?<![A-Za-z])(?:np|math|sympy)\.(?=[a-z])", ""),
     *(  # 6th, 6^{th}, 6^{\text{th}}: what opens closes
         ("", rf"(?<=\d)\s*{pattern}", "")
@@ -167,14 +172,14 @@ _RULES: list[tuple[str, str, str | Callable[[re.Match[str]], str]]] = [
 ]
 _REWRITE_RULES = [(needed, re.compile(pattern), replacement) for needed, pattern, replacement in _RULES]
 _CONJUNCTION = re.compile(
-    rf"\s*,?\s*(?:{_TEXT_COMMAND}\{{\s*(?:and|or)\s*\}}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z]))\s*"
+    rf"(?<!\s)(?:\s*+,)?+\s*+(?:{_TEXT_COMMAND}\{{\s*(?:and|or)\s*\}}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z]))\s*"
 )
 _SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9}
 MAX_NUMBER_WORDS = 20
 _WRAPPED_TEXT = re.compile(rf"{_TEXT_COMMAND}\{{([^{{}}]*)\}}")
 _WRAPPER = re.compile(rf"(?:{_TEXT_COMMAND})?\{{")
 _SPACED_THOUSANDS = re.compile(r"\d{1,3}(?: \d{3})+")
-_REPEATING_DECIMAL = re.compile(r"(\d*)\.(?:(\d*)\\(?:overline|bar|dot)\{(\d+)\}|()\((\d+)\))")
+_REPEATING_DECIMAL = re.compile(r"(?<!\d)(\d*+)\.(?:(\d*+)\\(?:overline|bar|dot)\{(\d+)\}|()\((\d+)\))")
 _DOTTED_DECIMAL = re.compile(r"(-?)(\d*)\.(\d*?)(\d+?)\4+\s*\\ldots\s*")  # 0.166…
 _MIXED_NUMBER = re.compile(r"(-?\d+)\s+(\d+)/(\d+)")
 _MAGNITUDE = re.compile(rf"(?<=\d)\s*({_TEXT_COMMAND}\{{)?\s*({'|'.join(MAGNITUDES)})s?(?![A-Za-z])\s*(\}})?")

@@ -38,7 +38,7 @@ _LEXER = re.compile(
         |\\(?:neq?|leq?|geq?|lt|gt|leqslant|geqslant|not\s*=|[Rr]ightarrow|implies|to|iff|Longrightarrow|therefore|because
         |checkmark|q?quad)(?![A-Za-z]))
     | (?P<rel>==?|≈|≃|\\(?:approx|simeq)(?![A-Za-z]))
-    | (?P<degree>\^\s*\{{?\s*\\circ\s*\}}?|°|\\degrees?(?![A-Za-z]))
+    | (?P<degree>\^\s*(?:\{{\s*\\circ\s*\}}|\\circ(?![A-Za-z]))|°|\\degrees?(?![A-Za-z]))
     | (?P<op>\*\*|[-+*/÷×·⋅−–^]|\\(?:cdot|times|div)(?![A-Za-z]))
     | (?P<boxed>\\(?:boxed|fbox)\s*\{{)
     | (?P<open>(?:\\(?:left|[bB]igg?[lrm]?)\s*)?[(\[]|\{{)

@@ -1,8 +1,9 @@
 """The program that runs inside the sandbox: it gives up all rights, and then runs a program that a model wrote.
 
 `sandbox.py` starts this file with the arguments that `main` lists. The program runs as `__main__` and reads its test
-from standard input; or it is a module whose function is called for each test, with one JSON argument per line, and each
-result is one line of JSON on the pipe `report`. No expected output is in here, so there is nothing to find or to patch.
+from standard input; or it is a module whose function is called for each test, and each result is one line of JSON on
+the socket `report`. A test is its number of arguments and one line of JSON for each, on the pipe `tests`; `sandbox.py`
+sends it after the result of the one before. So there is no later test to find, and no expected output.
 
 It imports as little as possible, and only from the standard library, because it starts once for every test.
 """
@@ -10,7 +11,6 @@ It imports as little as possible, and only from the standard library, because it
 from __future__ import annotations
 
 import builtins
-import math
 import os
 import resource
 import sys
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-READY_MESSAGE = b"ready\n"
+READY_MESSAGE, LOADED_MESSAGE = b"ready\n", b"loaded\n"
 MB = 1 << 20
-MAX_FILE_BYTES, MAX_STACK_BYTES, MAX_OPEN_FILES = 16 * MB, 256 * MB, 64
+MAX_STACK_BYTES, MAX_OPEN_FILES = 256 * MB, 64
+PIPE_BYTES = 1 << 16  # what a pipe holds
 AST_ONLY_FLAG = 0x400  # ast.PyCF_ONLY_AST, without importing ast
 RECURSION_LIMIT = 50_000  # as in LiveCodeBench
 
@@ -36,13 +37,13 @@ SCOPE_NODE_TYPES = ("FunctionDef", "AsyncFunctionDef", "Lambda", "ClassDef")
 
 
 def main() -> None:
-    """Arguments, as name=value: uid (0: keep it), seconds, memory (MB), tasks (0: no limit), packages (a folder, may be
-    empty), report and program (file descriptors); for calls also function and tests (a file descriptor)."""
+    """Arguments, as name=value: uid (0: keep it), seconds (of CPU time, in all), memory (MB), tasks (0: no limit),
+    packages (a folder, may be empty), report and program (file descriptors); for calls also function and tests (a file
+    descriptor)."""
     arguments = dict(argument.split("=", 1) for argument in sys.argv[1:])
     report, program = int(arguments["report"]), _read_descriptor(int(arguments["program"]))
-    tests = _read_descriptor(int(arguments["tests"])).split("\0") if "tests" in arguments else []
     seconds, memory = int(arguments["seconds"]), int(arguments["memory"]) * MB
-    drop_user_and_set_limits(int(arguments["uid"]), seconds, max(len(tests), 1), memory, int(arguments["tasks"]))
+    drop_user_and_set_limits(int(arguments["uid"]), seconds, memory, int(arguments["tasks"]))
     # Everything before this message is the sandbox's fault, everything after it the program's.
     os.write(report, READY_MESSAGE)
     with open(os.devnull, "wb") as devnull:
@@ -52,28 +53,28 @@ def main() -> None:
     sys.setrecursionlimit(RECURSION_LIMIT)
     # `exit` and `quit` come from the module `site`, which is not loaded here.
     vars(builtins).update(exit=sys.exit, quit=sys.exit)
-    if tests:
-        call_function(program, arguments["function"], tests, seconds, report)
+    if "tests" in arguments:
+        call_function(program, arguments["function"], int(arguments["tests"]), report)
     else:
         os.close(report)
         run_program(program, "__main__")
 
 
-def drop_user_and_set_limits(uid: int, seconds: int, tests: int, memory: int, tasks: int) -> None:
-    """Drop to another user and set the limits. The CPU limit is per test, up to a hard limit for all tests."""
+def drop_user_and_set_limits(uid: int, seconds: int, memory: int, tasks: int) -> None:
+    """Drop to another user and set the limits. All are hard: the program can neither raise them nor ignore a signal
+    that comes before (SIGXCPU)."""
     if uid:
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
-    _set_rlimit(resource.RLIMIT_CPU, seconds, (seconds + 1) * tests)
+    _set_rlimit(resource.RLIMIT_CPU, seconds)
     _set_rlimit(resource.RLIMIT_AS, memory)
     _set_rlimit(resource.RLIMIT_STACK, min(MAX_STACK_BYTES, memory))
-    _set_rlimit(resource.RLIMIT_FSIZE, MAX_FILE_BYTES)
     _set_rlimit(resource.RLIMIT_NOFILE, MAX_OPEN_FILES)
     if tasks:
         _set_rlimit(resource.RLIMIT_NPROC, tasks)
-    for forbidden in (resource.RLIMIT_CORE, resource.RLIMIT_MEMLOCK, resource.RLIMIT_MSGQUEUE):
-        _set_rlimit(forbidden, 0)
+    for forbidden in ("FSIZE", "CORE", "MEMLOCK", "MSGQUEUE", "SIGPENDING"):
+        _set_rlimit(getattr(resource, f"RLIMIT_{forbidden}"), 0)
 
 
 def run_program(program: str, name: str) -> ModuleType:
@@ -93,22 +94,19 @@ def run_program(program: str, name: str) -> ModuleType:
     return module
 
 
-def call_function(program: str, function: str, tests: list[str], seconds: int, report: int) -> None:
+def call_function(program: str, function: str, tests: int, report: int) -> None:
     import json
 
     module = run_program(program, "solution")
     called = getattr(module.Solution() if hasattr(module, "Solution") else module, function)
-    for test in tests:
-        # Each call gets this many more seconds of CPU time.
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-        soft = math.ceil(used.ru_utime + used.ru_stime) + seconds
-        resource.setrlimit(resource.RLIMIT_CPU, (min(soft, hard), hard))
-        result = called(*(json.loads(line) for line in test.split("\n")))
-        # numpy's numbers are not JSON; `item` makes them Python's.
-        data = json.dumps(result, default=lambda value: value.item()).encode() + b"\n"
-        while data:
-            data = data[os.write(report, data) :]
+    os.write(report, LOADED_MESSAGE)
+    with open(tests, "rb", PIPE_BYTES) as inputs:
+        while count := inputs.readline():
+            result = called(*[json.loads(inputs.readline()) for _ in range(int(count))])
+            # numpy's numbers are not JSON; `item` makes them Python's.
+            data = json.dumps(result, default=lambda value: value.item()).encode() + b"\n"
+            while data:
+                data = data[os.write(report, data) :]
 
 
 def needs_prelude(program: str) -> bool:
@@ -156,13 +154,12 @@ def _bound_names(node: Any) -> set[str]:
     return {name} if has_name and (name := getattr(node, "name", None)) else set()
 
 
-def _set_rlimit(kind: int, soft: int, hard: int | None = None) -> None:
-    """Set a limit, or a lower one if the parent process has a lower one. The default for `hard` is `soft`."""
+def _set_rlimit(kind: int, limit: int) -> None:
+    """Set a limit, soft and hard; a lower one if the parent process has a lower one."""
     _, inherited = resource.getrlimit(kind)
-    hard = soft if hard is None else hard
     if inherited != resource.RLIM_INFINITY:
-        hard = min(hard, inherited)
-    resource.setrlimit(kind, (min(soft, hard), hard))
+        limit = min(limit, inherited)
+    resource.setrlimit(kind, (limit, limit))
 
 
 def _read_descriptor(descriptor: int) -> str:

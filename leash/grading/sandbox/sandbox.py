@@ -7,10 +7,10 @@
 Each layer does one thing:
 
     bubblewrap          own namespaces (processes, network, mounts, IPC) and an empty environment
-    view.py             a file system with Python and an empty /tmp, nothing else
-    seccomp_filter.py   a filter that refuses new processes and access to the kernel
+    view.py             a file system with Python and an empty /tmp, nothing else, all of it read-only
+    seccomp_filter.py   the few system calls that a solution needs: no processes, no sockets, no memory of the kernel
     inside.py           drops to a user that owns nothing, and sets limits on CPU time, memory, files and threads
-    this file           limits the output and the time on the clock, and kills the program and all that it started
+    this file           limits the output, the time on the clock and the CPU time of each call, and kills the program
 
 If one of these is not available, no program runs.
 """
@@ -24,6 +24,8 @@ import re
 import select
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -41,6 +43,8 @@ MAX_THREADS = 32
 # The clock limit is generous, because other work on the machine must not make a program wrong.
 WALL_S_PER_CPU_S, STARTUP_ALLOWANCE_S = 3, 5
 READ_CHUNK_BYTES = 1 << 16
+CPU_CHECK_S = 0.1  # how often the CPU time of a call is read
+CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 TIMEOUT_EXIT_CODES = (128 + signal.SIGXCPU, 128 + signal.SIGKILL)
 # Before 5.14, Linux counted the user's processes outside the sandbox against the limit on threads, too.
 NAMESPACED_NPROC_KERNEL = (5, 14)
@@ -98,11 +102,15 @@ def _probe_failure(bwrap: str) -> str | None:
     try:
         is_refused = _run_with_bwrap(bwrap, PROBE_PROGRAM, "", Code()) == "refused\n"
         fault = None if is_refused else "a program in it can start a process"
-    except (LeashError, BrokenProgramError, OSError) as error:
-        fault = str(error).rstrip(".")
+    except SandboxStartError as error:
+        fault = error.reason
+    except (BrokenProgramError, OSError) as error:
+        fault = str(error)
     return fault and (
         f"{SANDBOX_ONLY}, and bubblewrap does not work here ({fault}); allow it to create namespaces (in Docker: "
-        "`--cap-add SYS_ADMIN --security-opt seccomp=unconfined`), or run `leash verify` on another machine."
+        "`--cap-add SYS_ADMIN --security-opt seccomp=unconfined`; elsewhere the kernel settings "
+        "user.max_user_namespaces and kernel.apparmor_restrict_unprivileged_userns may forbid it), or run "
+        "`leash verify` on another machine."
     )
 
 
@@ -118,17 +126,20 @@ def run(program: str, stdin: str, limits: Code) -> str:
 
 def call_function(program: str, function: str, tests: Sequence[str], limits: Code) -> Iterator[str]:
     """Call a program's function for each test, which has one JSON argument per line, and yield the results as JSON. As
-    in the benchmarks, one process makes all calls. Close the iterator to end it early."""
-    with _start_sandbox(_require_bwrap(), program, limits, function=function, tests=tests) as sandbox:
+    in the benchmarks, one process makes all calls; it gets a test after the result of the one before. Close the
+    iterator to end it early."""
+    with _start_sandbox(_require_bwrap(), program, limits, function=function, calls=len(tests)) as sandbox:
+        sandbox.wait_for_begin()
         lines = sandbox.report_lines()
-        sandbox.began = next(lines, None) == inside.READY_MESSAGE.strip()
-        if not sandbox.began:
-            sandbox.wait_for_exit()  # raises with the reason
-        for _ in tests:
-            sandbox.deadline = time.monotonic() + wall_time_limit(limits)
-            if (line := next(lines, None)) is None:
-                sandbox.wait_for_exit()
-                raise BrokenProgramError("ended before its last test")
+        if sandbox.next_line(lines) != inside.LOADED_MESSAGE.strip():
+            raise BrokenProgramError("wrote a result before its first test")
+        for number in range(len(tests)):
+            # The program works on a test while the caller compares the result of the one before.
+            if number == 0:
+                sandbox.send(tests[0])
+            line = sandbox.next_line(lines)
+            if number + 1 < len(tests):
+                sandbox.send(tests[number + 1])
             yield line.decode(errors="replace")
 
 
@@ -148,48 +159,90 @@ def _require_bwrap() -> str:
 
 @dataclass
 class _Sandbox:
-    """A started sandbox: bubblewrap's process, and the reading ends of the pipes `report` and `info`."""
+    """A started sandbox: bubblewrap's process, our end of the socket `report`, and our ends of the pipes `info` and
+    `tests` (for calls)."""
 
     process: subprocess.Popen[bytes]
-    report: int
+    report: socket.socket
     info: int
+    tests: int
     limits: Code
     deadline: float
+    # For calls: the CPU clock of the program's process, and when the time of the current call is up on it.
+    cpu_clock: int | None = None
+    cpu_deadline: float = 0
     began: bool = False
+
+    def start_clocks(self) -> None:
+        """Give the program the time of one test from now on."""
+        self.deadline = time.monotonic() + wall_time_limit(self.limits)
+        self.cpu_deadline = self._cpu_time() + self.limits.seconds
+
+    def wait_for_begin(self) -> None:
+        """Wait until inside.py has reached the program. Its message tells which process to watch: the kernel adds the
+        sender's number in our namespace."""
+        self._wait_until_ready(self.report.fileno(), select.POLLIN)
+        message, control, _, _ = self.report.recvmsg(len(inside.READY_MESSAGE), socket.CMSG_SPACE(CREDENTIALS.size))
+        self.began = message == inside.READY_MESSAGE
+        if not self.began:
+            self.wait_for_exit()  # raises with the reason
+        pid, _, _ = CREDENTIALS.unpack(control[0][2])
+        self.cpu_clock = (~pid << 3) | 2  # the kernel's name for the CPU clock of all threads of a process
+        self.start_clocks()
 
     def chunks(self, descriptor: int) -> Iterator[bytes]:
         """Yield what is written, until all writing ends are closed."""
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
         size = 0
-        while poll.poll(self._seconds_left() * 1000):
+        while True:
+            self._wait_until_ready(descriptor, select.POLLIN)
             if not (chunk := os.read(descriptor, READ_CHUNK_BYTES)):
                 return
             size += len(chunk)
             if size > MAX_OUTPUT_BYTES:
                 raise BrokenProgramError(f"wrote more than {MAX_OUTPUT_BYTES // MB} MB")
             yield chunk
-        raise self._timeout_error()
 
     def report_lines(self) -> Iterator[bytes]:
         rest = b""
-        for chunk in self.chunks(self.report):
+        for chunk in self.chunks(self.report.fileno()):
             *complete, rest = (rest + chunk).split(b"\n")
             yield from complete
 
+    def next_line(self, lines: Iterator[bytes]) -> bytes:
+        """The next line of the report, if the program wrote it in time."""
+        line = next(lines, None)
+        self._check_clocks()
+        if line is None:
+            self.wait_for_exit()
+            raise BrokenProgramError("ended before its last test")
+        return line
+
+    def send(self, test: str) -> None:
+        """Send a test, whose time begins. A program that does not read it, so that the pipe is full, runs out of it."""
+        self.start_clocks()
+        rest = memoryview(f"{test.count(chr(10)) + 1}\n{test}\n".encode(errors="replace"))
+        while rest:
+            self._wait_until_ready(self.tests, select.POLLOUT)
+            try:
+                rest = rest[os.write(self.tests, rest) :]
+            except BrokenPipeError:
+                return  # the program has ended, which next_line reports
+
     def wait_for_exit(self) -> None:
         """Wait until the program ends, and raise unless it succeeded."""
-        try:
-            code = self.process.wait(self._seconds_left())
-        except subprocess.TimeoutExpired:
-            raise self._timeout_error() from None
+        while True:
+            try:
+                code = self.process.wait(self._check_clocks())
+                break
+            except subprocess.TimeoutExpired:
+                continue
         if not self._has_begun():
             # Standard error has only lines of bubblewrap and inside.py, which closes it before the program begins.
             assert self.process.stderr
             lines = self.process.stderr.read().decode(errors="replace").strip().splitlines()
             raise SandboxStartError(lines[-1].rstrip(".") if lines else f"exit code {code}")
         if code in TIMEOUT_EXIT_CODES:
-            raise BrokenProgramError(f"used its {self.limits.seconds} s of CPU time, or was killed")
+            raise self._cpu_time_error()
         if code:
             raise BrokenProgramError(f"ended with exit code {code}")
 
@@ -208,8 +261,32 @@ class _Sandbox:
         except (BlockingIOError, ValueError, KeyError):
             return None
 
-    def _seconds_left(self) -> float:
-        return max(self.deadline - time.monotonic(), 0)
+    def _wait_until_ready(self, descriptor: int, event: int) -> None:
+        poll = select.poll()
+        poll.register(descriptor, event)
+        while not poll.poll(self._check_clocks() * 1000):
+            pass
+
+    def _check_clocks(self) -> float:
+        """The seconds after which to look again. Raise if the program has used up its time, on the clock or of the
+        CPU."""
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise self._timeout_error()
+        if self.cpu_clock is None:  # the kernel's limit is that of the only test
+            return left
+        if self._cpu_time() > self.cpu_deadline:
+            raise self._cpu_time_error()
+        return min(left, CPU_CHECK_S)
+
+    def _cpu_time(self) -> float:
+        try:
+            return 0 if self.cpu_clock is None else time.clock_gettime(self.cpu_clock)
+        except OSError:  # the process has ended
+            return 0
+
+    def _cpu_time_error(self) -> BrokenProgramError:
+        return BrokenProgramError(f"used its {self.limits.seconds} s of CPU time, or was killed")
 
     def _timeout_error(self) -> Exception:
         seconds = f"{wall_time_limit(self.limits):.0f} s"
@@ -219,28 +296,34 @@ class _Sandbox:
 
     def _has_begun(self) -> bool:
         """Whether inside.py has reached the program. The program cannot take back its message."""
-        poll = select.poll()
-        poll.register(self.report, select.POLLIN)
-        if not self.began and poll.poll(0):
-            self.began = os.read(self.report, len(inside.READY_MESSAGE)) == inside.READY_MESSAGE
+        if not self.began:
+            with suppress(BlockingIOError):
+                message = self.report.recv(len(inside.READY_MESSAGE), socket.MSG_DONTWAIT)
+                self.began = message == inside.READY_MESSAGE
         return self.began
 
 
 @contextmanager
 def _start_sandbox(
-    bwrap: str, program: str, limits: Code, *, stdin: str | None = None, function: str = "", tests: Sequence[str] = ()
+    bwrap: str, program: str, limits: Code, *, stdin: str | None = None, function: str = "", calls: int = 0
 ) -> Iterator[_Sandbox]:
     # `theirs` are the ends of pipes and files that only the child keeps: while the parent has the writing end of a pipe
     # open, it never sees the end of the output.
     with ExitStack() as ours, ExitStack() as theirs:
-        report, report_end = _open_pipe(ours, theirs)
+        report, report_end = socket.socketpair()
+        ours.enter_context(report)
+        theirs.enter_context(report_end)
+        report.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         info, info_end = _open_pipe(ours, theirs)
-        descriptors = {"report": report_end, "program": _create_sealed_memfd(theirs, program)}
-        if tests:
-            descriptors["tests"] = _create_sealed_memfd(theirs, "\0".join(tests))
+        tests_end, tests = _open_pipe(theirs, ours)
+        descriptors = {"report": report_end.fileno(), "program": _create_sealed_memfd(theirs, program)}
+        if stdin is None:
+            descriptors["tests"] = tests_end
         seccomp = _create_sealed_memfd(theirs, seccomp_filter.build_seccomp_filter(os.uname().machine))
         command = [bwrap, *view.bwrap_arguments(), "--info-fd", str(info_end), "--seccomp", str(seccomp)]
+        # Calls share a process, so the kernel limits all of them (loading included), and _check_clocks each one.
         command += [*view.python_command(), *_limit_arguments(limits), f"function={function}"]
+        command.append(f"seconds={limits.seconds * (calls + 1)}")
         process = subprocess.Popen(
             [*command, *(f"{name}={descriptor}" for name, descriptor in descriptors.items())],
             stdin=subprocess.DEVNULL if stdin is None else _create_sealed_memfd(theirs, stdin),
@@ -253,7 +336,8 @@ def _start_sandbox(
         ours.enter_context(process)
         theirs.close()
         os.set_blocking(info, False)
-        sandbox = _Sandbox(process, report, info, limits, time.monotonic() + wall_time_limit(limits))
+        os.set_blocking(tests, False)
+        sandbox = _Sandbox(process, report, info, tests, limits, time.monotonic() + wall_time_limit(limits))
         ours.callback(sandbox.kill)
         yield sandbox
 
@@ -283,7 +367,6 @@ def _limit_arguments(limits: Code) -> list[str]:
     release = tuple(int(part) for part in re.findall(r"\d+", os.uname().release)[:2])
     arguments = {
         "uid": FIRST_UID + os.getpid() % UID_COUNT if root else 0,
-        "seconds": limits.seconds,
         "memory": limits.memory,
         "tasks": MAX_THREADS if root or release >= NAMESPACED_NPROC_KERNEL else 0,
         "packages": view.PACKAGES_DIR,

@@ -1,4 +1,5 @@
-"""The file system that a program in the sandbox sees: Python, read-only; an empty /tmp; nothing else of the machine.
+"""The file system that a program in the sandbox sees: Python and an empty /tmp, all read-only; nothing else of the
+machine. No solution writes files, and even empty ones would be memory that no limit on a process counts.
 
 bwrap_arguments()  ->  ("--unshare-pid", …, "--ro-bind", "/usr/bin/python3.11", "/usr/bin/python3.11", …)
 """
@@ -14,7 +15,6 @@ from pathlib import Path
 
 from leash.grading.sandbox import inside
 
-TMP_BYTES = 16 << 20
 PACKAGES_DIR = "/packages"  # where numpy is inside the sandbox
 
 
@@ -32,9 +32,12 @@ def bwrap_arguments() -> tuple[str, ...]:
         *("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
         *("--die-with-parent", "--new-session", "--cap-drop", "ALL", *user),
         # /tmp comes before all other mounts, because Python itself may be installed below /tmp.
-        *("--perms", "1777", "--size", str(TMP_BYTES), "--tmpfs", "/tmp"),
+        *("--perms", "755", "--dir", "/tmp"),
         *_python_mounts(),
-        *("--proc", "/proc", "--perms", "755", "--dir", "/dev", "--dev-bind", "/dev/null", "/dev/null"),
+        # If Leash does not run as root, the first process, bubblewrap's, has the program's user and none of its limits:
+        # a program that can write into its memory is free of them.
+        *("--proc", "/proc", "--tmpfs", "/proc/1", "--remount-ro", "/proc/1"),
+        *("--perms", "755", "--dir", "/dev", "--dev-bind", "/dev/null", "/dev/null"),
         *("--symlink", "/proc/self/fd/0", "/dev/stdin"),
         *("--ro-bind", inside.__file__, "/inside.py", "--remount-ro", "/", "--chdir", "/tmp"),
     )

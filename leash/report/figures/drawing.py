@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from leash.params.groups import Params
 from leash.report import narrative
-from leash.report.figures import coverage, curves, mass_map, model_comparison, style, support, top_answers
+from leash.report.figures import coverage, curves, mass_map, model_comparison, style, support, top_answers, view_curves
 from leash.report.figures.style import AnalysesByGroup, Rows
 from leash.report.report_data import Results, matching_rows
 
@@ -91,6 +91,19 @@ def build_figure_specs(params: Params, results: Results) -> dict[str, FigureSpec
         "categories_by_epsilon": (
             f"The categories of {base} and {rlvr} at other values of ε.",
             lambda: support.draw_categories_by_epsilon(analyses, panels, base, rlvr),
+        ),
+        "pass_at_k_by_reading": (
+            f"pass@k of {base} and {rlvr} on all problems, if an answer counts in the form that was asked for (strict) "
+            f"or in any form (lenient), with {confidence} intervals over problems.",
+            lambda: view_curves.draw_view_curves(analyses.get("all", {}), ("strict", "lenient"), base, rlvr),
+        ),
+        "cot_pass_at_k": (
+            f"pass@k of {base} and {rlvr} on all problems, by the answer alone and if the working of a hit must be "
+            f"sound (CoT-pass@k), with {confidence} intervals over problems. Sound leaves out hits without checked "
+            "working; unrefuted counts them.",
+            lambda: view_curves.draw_view_curves(
+                analyses.get("all", {}), (params.verify.reading, "sound", "unrefuted"), base, rlvr
+            ),
         ),
         "cover_at_tau": (
             f"Cover@τ of {base} and {rlvr}: the share of problems that one sample solves with probability τ or more. "

@@ -26,13 +26,13 @@ MAX_UNJUDGED = 0.1
 CONTROL_PHRASES = {
     "strict": "By strict reading",
     "lenient": "By lenient reading",
-    "sound": "Counting only hits whose working is right",
-    "unrefuted": "Counting all hits but those whose working is wrong",
+    "sound": "Counting only hits with sound working",
+    "unrefuted": "Counting all hits but those whose working has an error",
 }
 CONTROL_LABELS = {
     "strict": "strict: answer as asked for",
     "lenient": "lenient: answer in any form",
-    "sound": "sound: with right working",
+    "sound": "sound: checked working, no error",
     "unrefuted": "unrefuted: no wrong working",
 }
 
@@ -180,7 +180,7 @@ def _uncategorized_sentence(found: Analysis, control: str, reading: str | None) 
     which = f"{number:,} of {pluralize(problems, 'problem')} {have} no category"
     if number == problems:
         which = "No problem has a category"
-    by = f"{control} reading" if reading else "right working"
+    by = f"{control} reading" if reading else "sound working"
     stopped = f"by {reading} reading" if reading else "by the run's own reading"
     return f"{which} by {by}: sampling stopped early {stopped}, or samples are missing."
 

@@ -328,7 +328,7 @@ const statistic = (name, i) => content.tests[pair().name][name][i];
 
 function countsTable(i, entry) {
   const others = Object.keys(content.controls);
-  const views = { strict: "as asked for", lenient: "in any form", sound: "with right working" };
+  const views = { strict: "as asked for", lenient: "in any form", sound: "with sound working" };
   const head = ["", "samples", "correct", "share, with its exact interval", ...others.map((name) => views[name]), `at k = ${entry.samples}${viewText()}`];
   const rows = ["base", "rlvr"].map((role) => {
     const whole = counted(pair()[role], i, most(i), "");
@@ -403,8 +403,8 @@ function answersSpec(i) {
 }
 
 const PROCESSES = {
-  sound: "Its working is right.",
-  unsound: "Its working is wrong",
+  sound: "Its working was checked and has no visible error.",
+  unsound: "Its working has an error",
   direct: "It shows no working.",
   unchecked: "Its working can’t be checked.",
 };

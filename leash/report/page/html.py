@@ -92,16 +92,16 @@ SECTIONS = (
         "Did the model learn to solve a problem, or to write the answer in the form that was asked for? Strict reading "
         "wants that form; lenient reading also takes the last answer in any other form. Lenient reading guesses more "
         "often: its guess floor is in the table.",
-        (),
+        ("pass_at_k_by_reading",),
         ("controls", "changed_by_control"),
     ),
     Section(
         "reasoning",
         "Was the reasoning right?",
-        "A right answer may be a lucky end of wrong steps. A hit is sound if its working was checked and is right, and "
-        "unrefuted if its working was not found to be wrong. A hit without working is unrefuted, but not sound: steps "
-        "that are not written down can't be checked.",
-        (),
+        "A right answer may be a lucky end of wrong steps. A hit is sound if its working was checked and shows no "
+        "error, and unrefuted if no error was found. A hit without working is unrefuted, but not sound: steps that are "
+        "not written down can't be checked.",
+        ("cot_pass_at_k",),
         ("working", "judged"),
     ),
     Section(

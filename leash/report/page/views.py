@@ -43,7 +43,7 @@ def view_rows(params: Params, analyses: Mapping[str, Mapping[str, Any]], section
 
 
 def _numbers(found: Mapping[str, Any]) -> list[str]:
-    passes = pass_at_ends(found)
+    passes = pass_at_ends(found["pass_at_k"])
     if found["uncategorized"] == found["problems"]:  # zeros would be read as counts
         return [*[MISSING_VALUE] * (len(HEADER) - 3), f"{found['uncategorized']:,}"]
     return [
@@ -51,13 +51,18 @@ def _numbers(found: Mapping[str, Any]) -> list[str]:
         format_estimate(found["NSCR"], "+"),
         found["decision"],
         ", ".join(format_value(found["tested"][letter]) for letter in "ES"),
-        *(" → ".join(format_value(passes[f"{role}_pass@{k}"]["value"]) for role in ROLES) for k in "1k"),
+        *_format_passes(passes),
         f"{found['uncategorized']:,}",
     ]
 
 
+def _format_passes(passes: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """pass@1 and pass@k: base → trained model."""
+    return [" → ".join(format_value(passes[f"{role}_pass@{k}"]["value"]) for role in ROLES) for k in "1k"]
+
+
 def _judged_numbers(judged: Mapping[str, Any]) -> list[str]:
-    """The judge's categories with their intervals. A judge has no test of its own."""
+    """The judge's categories with their intervals, and CoT-pass@k. A judge has no test of its own."""
     categories = judged.get("categories") or {}
     cells = []
     for letter in "PESO":
@@ -66,5 +71,9 @@ def _judged_numbers(judged: Mapping[str, Any]) -> list[str]:
         cells.append(
             MISSING_VALUE if judged["refused"] or estimate["value"] is None else f"{estimate['value']:.1f}{ends}"
         )
+    if judged["refused"] or not judged.get("cot_pass_at_k"):
+        passes = [MISSING_VALUE] * 2
+    else:
+        passes = _format_passes(pass_at_ends(judged["cot_pass_at_k"]))
     outcome = "refused" if judged["refused"] else MISSING_VALUE
-    return [*cells, MISSING_VALUE, outcome, *[MISSING_VALUE] * 4]
+    return [*cells, MISSING_VALUE, outcome, MISSING_VALUE, *passes, MISSING_VALUE]
