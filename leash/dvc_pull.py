@@ -35,7 +35,10 @@ class RemoteError(LeashError):
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
-        super().__init__(f"DVC cannot fetch: {reason}. `dvc remote list` shows the remotes; choose one with -r NAME.")
+        super().__init__(
+            f"DVC cannot fetch: {reason}. `dvc remote list` shows the remotes; choose one with -r NAME, or add one "
+            f"with `dvc remote add -d NAME ADDRESS`."
+        )
 
 
 class PoisonedListingError(LeashError):
@@ -121,6 +124,8 @@ def fetch_results(targets: Sequence[str], remote: str | None) -> FetchSummary:
 
     try:
         with Repo() as repo, repo.lock:
+            if not (remote or repo.config["core"].get("remote")):
+                raise RemoteError("there is no default remote")
             # A listing of an earlier `dvc pull` may be remembered under the right hash.
             repo.drop_data_index()
             outputs = {}

@@ -224,7 +224,12 @@ def test_names_and_remotes_are_checked_first(clone: Path) -> None:
     result = CliRunner().invoke(main, ["pull", "report", "-r", "nowhere"])
     assert result.exit_code == 2
     assert "nowhere" in result.stderr
-    text = Path("params.yaml").read_text()
+    config, text = Path(".dvc/config").read_text(), Path("params.yaml").read_text()
+    Path(".dvc/config").write_text(config.replace("remote = store\n", ""))
+    with pytest.raises(dvc_pull.RemoteError) as error:
+        dvc_pull.fetch_results(["report"], None)
+    assert error.value.reason == "there is no default remote"
+    Path(".dvc/config").write_text(config)
     Path("params.yaml").write_text(text.replace("[chain, make]", "[chain, ../../x]"))
     result = pull()
     assert result.exit_code == 2
