@@ -196,7 +196,9 @@ def test_completions_of_a_question_that_changed_are_refused(folder: Path, own_id
     first = problems()[0]["problem_id"]
     run(lines("a.jsonl", *answers()))
     fetch_exam({**rows[0], "question": "What is 9 + 9?"}, *rows[1:], **fields)
-    error = SamplesMismatchError if own_id else ReplacedQuestionError
+    error: type[SamplesMismatchError | ReplacedQuestionError] = (
+        SamplesMismatchError if own_id else ReplacedQuestionError
+    )
     with pytest.raises(error) as refused:
         importer.count_imported_samples("m", "d")
     assert refused.value.problem_id == first
