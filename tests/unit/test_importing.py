@@ -196,11 +196,10 @@ def test_completions_of_a_question_that_changed_are_refused(folder: Path, own_id
     first = problems()[0]["problem_id"]
     run(lines("a.jsonl", *answers()))
     fetch_exam({**rows[0], "question": "What is 9 + 9?"}, *rows[1:], **fields)
-    error: type[SamplesMismatchError | ReplacedQuestionError] = (
-        SamplesMismatchError if own_id else ReplacedQuestionError
-    )
+    error = SamplesMismatchError if own_id else ReplacedQuestionError
     with pytest.raises(error) as refused:
         importer.count_imported_samples("m", "d")
+    assert isinstance(refused.value, SamplesMismatchError | ReplacedQuestionError)
     assert refused.value.problem_id == first
     for command in ("sample", "verify"):
         done = CliRunner().invoke(main, [command, "m", "d"])
