@@ -149,6 +149,15 @@ def test_a_problem_is_named_for_its_question_wherever_its_row_is(own: Path) -> N
     assert ids(rows, id="name") == ["n0", "n1", "n2", "n3"]
 
 
+def test_a_benchmark_without_ids_can_have_a_column_of_them(own: Path) -> None:
+    """Those of an earlier version, for instance, under which samples are on disk."""
+    rows = [{"problem": f"{n} apples?", "answer": str(n), "old": f"aime-{n:05d}"} for n in range(3)]
+    own.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = [stage.run(params(own, family="aime24", **fields), "mine").rows for fields in ({}, {"id": "old"})]
+    assert [row["problem_id"].partition("-")[0] for row in found[0]] == ["mine"] * 3
+    assert [row["problem_id"] for row in found[1]] == ["aime-00000", "aime-00001", "aime-00002"]
+
+
 def test_questions_with_other_images_are_other_problems(own: Path) -> None:
     for name in "ab":
         (own.parent / f"{name}.png").write_bytes(b"\x89PNG " + name.encode())

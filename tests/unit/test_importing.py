@@ -199,7 +199,8 @@ def test_completions_of_a_question_that_changed_are_refused(folder: Path, own_id
     error = SamplesMismatchError if own_id else ReplacedQuestionError
     with pytest.raises(error) as refused:
         importer.count_imported_samples("m", "d")
-    assert vars(refused.value)["problem_id"] == first
+    assert isinstance(refused.value, SamplesMismatchError | ReplacedQuestionError)
+    assert refused.value.problem_id == first
     for command in ("sample", "verify"):
         done = CliRunner().invoke(main, [command, "m", "d"])
         assert (done.exit_code, done.output.count("\n")) == (2, 1)
