@@ -328,17 +328,31 @@ def _prepare() -> None:
 
     drawing.draw_figures = name_figures
     vl_convert.javascript_bundle = lambda *_: ""  # the library that draws on the page
-    _load_a_model()
+    _import_what_loading_imports()
     threads = [Path(f"/proc/self/task/{task}/comm").read_text().strip() for task in os.listdir("/proc/self/task")]
     # Arrow's allocator has a thread of its own, and knows of forks.
     assert not set(threads[1:]) - {"jemalloc_bg_thd"}, f"a fork of a process with threads can hang: {threads}"
 
 
-def _load_a_model() -> None:
-    """Transformers imports most of itself when it loads the first model."""
+def _import_what_loading_imports() -> None:
+    """Transformers imports most of itself when it loads the first model. A child does that, since loading leaves
+    threads behind, and tells which modules these are."""
     from leash.weights import Weights, load_model
 
-    load_model(Weights("base", str(ROOT / "models" / "embedded" / "base"), None, "float64"))
+    before = set(sys.modules)
+    reader, writer = os.pipe()
+    if (child := os.fork()) == 0:
+        load_model(Weights("base", str(ROOT / "models" / "embedded" / "base"), None, "float64"))
+        with open(writer, "w") as told:
+            told.write("\n".join(name for name in sys.modules if name not in before))
+        os._exit(0)
+    os.close(writer)
+    with open(reader) as told:
+        names = told.read().split()
+    os.waitpid(child, 0)
+    for name in names:
+        with contextlib.suppress(ImportError):
+            import_module(name)
 
 
 if __name__ == "__main__":
