@@ -28,6 +28,7 @@ from leash.engines.torch_engine import TorchEngine
 from leash.grading.graders import registry
 from leash.params.groups import Params, Reach
 from leash.problems import Problem, load_problems
+from leash.prompts import Prompt
 from leash.reach import examine, tasks
 from leash.reach.hits import HitChecker
 from leash.reach.known import Completion, build_completions, count_distinct
@@ -326,10 +327,6 @@ def test_lost_rollouts_stay_lost_if_the_plan_changes_and_changes_back(
 ) -> None:
     """The short ones are still on disk: without the note, others would take the place of the long ones."""
     fail_once(monkeypatch, ServerUnavailableError("server", "The connection broke."), 4)
-    (notes,) = Path("data/rollouts").rglob(".started*")
-    with notes.open("a") as file:
-        file.write('["cut off')  # by a kill
-    fail_once(monkeypatch, ServerUnavailableError("server", "The connection broke."), 2)
     with monkeypatch.context() as patched:
         patched.setattr(RolloutStore, "settle", interrupt)
         with pytest.raises(KeyboardInterrupt):
@@ -337,6 +334,20 @@ def test_lost_rollouts_stay_lost_if_the_plan_changes_and_changes_back(
     reach.run(parameters())
     assert sum(row["finish"] == "lost" for row in _stored()) >= 8
     assert not list(Path("data/rollouts").rglob(".started*"))
+
+
+def test_a_note_that_a_kill_cut_off_stops_no_later_run(run: Path) -> None:
+    problems = load_problems("make")
+    store = RolloutStore(parameters(), tasks.Place("rlvr", "make", "rlvr", "rlvr", "base", 32), problems)
+    with closing(store.ledger):
+        store.open("torch")
+        for name in ("first", "second"):
+            store.note_started([Request(name, Prompt("?"), range(3), ("test",))])
+            (notes,) = Path("data/rollouts").rglob(".started*")
+            with notes.open("a") as file:
+                file.write('["cut')
+            assert store.requests_for_missing([]) == []
+    assert [json.loads(line) for line in notes.read_text().splitlines()] == [["first", 0, 3], ["second", 0, 3]]
 
 
 def interrupt(*_: object) -> None:
