@@ -105,7 +105,9 @@ def _run_dvc(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def _output_of(path: Path) -> dict[str, Any] | None:
     """The entry of dvc.lock for the output that a file or folder belongs to."""
-    return next((out for out in _lock_outputs() if path.is_relative_to(out["path"])), None)
+    outputs = [out for out in _lock_outputs() if path.is_relative_to(out["path"])]
+    # DVC keeps the entries of stages that dvc.yaml no longer has: earlier versions had an output for each data set.
+    return min(outputs, key=lambda out: len(out["path"]), default=None)
 
 
 def _lock_outputs() -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from leash import atomic_io, errors, tables, weights
+from leash import atomic_io, dvc_samples, errors, tables, weights
 from leash.engines import selection
 from leash.engines.protocol import Completion
 from leash.errors import LeashError, NotInstalledError
@@ -475,3 +475,18 @@ def test_after_a_failed_start_another_dtype_can_be_used(project: Params) -> None
     assert invoke("sample", "base", "chain").exit_code == 0
     assert json.loads((COMPLETIONS / "manifest.json").read_text())["fingerprint"]["dtype"] == "float32"
     assert len(rows()) == 4 * 16
+
+
+def test_what_dvc_knows_of_samples_is_that_of_their_models_stage(project: Params) -> None:
+    """dvc.lock keeps the entries of an earlier version, which had a stage for each data set."""
+    entry = "  {stage}:\n    cmd: leash sample\n    outs:\n    - {{path: {path}, md5: {md5}.dir, nfiles: {files}}}\n"
+    Path("dvc.lock").write_text(
+        "schema: '2.0'\nstages:\n"
+        + entry.format(stage="sample@base-chain", path="data/completions/base/chain", md5="a" * 32, files=1)
+        + entry.format(stage="sample@base", path="data/completions/base", md5="b" * 32, files=0)
+    )
+    dvc_samples.require_pulled_samples("base", "chain", ["store"])  # the model's output has no files
+    Path("dvc.lock").write_text(Path("dvc.lock").read_text().replace("nfiles: 0", "nfiles: 2"))
+    for dataset in ("chain", "make"):
+        with pytest.raises(dvc_samples.SamplesElsewhereError):
+            dvc_samples.require_pulled_samples("base", dataset, ["store"])
