@@ -18,7 +18,7 @@ from leash.grading.reading import read_answer
 from leash.grading.run_on import cut_run_on
 from leash.grading.thinking import strip_thinking, unify_tags
 from leash.problems import Problem
-from tests.unit.fuzzing import PHRASES, TOKENS, bounded, ends_soon, repeated, soups
+from tests.unit.fuzzing import MAX_CHARS, PHRASES, TOKENS, bounded, ends_soon, every_repetition, repeated, soups
 
 TEXTS = soups(PHRASES, TOKENS)
 MARKED = st.sampled_from(["\\boxed{17}", "The answer is 17.", "#### 17", "<answer>17</answer>", "**Answer:**\n17"])
@@ -57,6 +57,15 @@ def test_an_answer_stands_in_its_text_and_is_the_same_each_time(text: str, grade
 def test_no_text_takes_long_to_read(text: str, grader: str, finish: str) -> None:
     with ends_soon():
         read_answer(text, grader, finish)
+
+
+def test_no_repeated_word_takes_long() -> None:
+    for text in every_repetition(MAX_CHARS):
+        with ends_soon():
+            read_answer(text, "math", "stop")
+            looks_finished(text)
+            WORDS.read(text)
+            check_working(PROBLEMS[0], text, "7")
 
 
 @bounded(60)
