@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from leash.grading.thinking import is_unfinished, strip_thinking, unify_tags
 
 UNCLEAR = "?"
+MAX_LINE_CHARS = 200  # of a line with a word, its label and decoration alone
 # The words of a longer sentence have no clear relation to each other.
 MAX_SENTENCE_CHARS = 1000
 
@@ -67,7 +68,7 @@ class WordReader:
         return None if word == self._yes and self._denied_yes.search(after) else word
 
     def _is_alone(self, line: str) -> bool:
-        return bool(self._alone.fullmatch(line) and self._word.search(line))
+        return len(line) <= MAX_LINE_CHARS and bool(self._word.search(line) and self._alone.fullmatch(line))
 
     def _agreed(self, found: Sequence[str]) -> str | None:
         return found[0] if len(set(found)) == 1 and found[0] != UNCLEAR else None

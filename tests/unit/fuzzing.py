@@ -160,6 +160,14 @@ def repeated(*vocabularies: tuple[str, ...]) -> st.SearchStrategy[str]:
     )
 
 
+def every_repetition(size: int) -> Iterator[str]:
+    """Every word, with and without a space, as often as it fits into this size, with an end that matches nothing."""
+    for word in dict.fromkeys((*TOKENS, *PHRASES)):
+        for unit in (word, f"{word} "):
+            for end in ("!", "\\boxed{"):
+                yield unit * (size // len(unit)) + end
+
+
 @dataclass(frozen=True)
 class Term:
     """A term as LaTeX, and its exact value. `level`: 3 an atom, 2 a power, 1 a product, 0 a sum or with a sign."""

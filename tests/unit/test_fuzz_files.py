@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from leash import json_checksum, parquet_checksum, tables
@@ -105,6 +105,7 @@ def test_a_damaged_table_is_refused_or_was_not_damaged(content: bytes) -> None:
 
 @bounded(300)
 @given(content=damaged(PLAIN) | damaged(PACKED) | st.binary(max_size=60))
+@example(content=PLAIN.replace("漢".encode(), b"\xff\xff\xff"))
 def test_a_damaged_table_of_another_program_is_read_or_refused(content: bytes) -> None:
     """It has no checksum, so it may be read wrongly, but never ends in another error."""
     with file_of(content, "a.parquet") as path:

@@ -13,7 +13,19 @@ from hypothesis import strategies as st
 from leash.grading.graders import choice, exact, livebench, make, math, numeric
 from leash.grading.graders.types import Grader
 from leash.grading.process.equations import check_equations
-from tests.unit.fuzzing import PHRASES, TOKENS, Term, bounded, ends_soon, plain, repeated, respelled, soups, terms
+from tests.unit.fuzzing import (
+    PHRASES,
+    TOKENS,
+    Term,
+    bounded,
+    ends_soon,
+    every_repetition,
+    plain,
+    repeated,
+    respelled,
+    soups,
+    terms,
+)
 
 ANSWERS = soups(TOKENS) | soups(TOKENS, PHRASES)
 GRADERS = {
@@ -60,6 +72,15 @@ def test_no_answer_takes_long(name: str, answer: str, size: int) -> None:
     with ends_soon():
         grader.grade(answer[:size], gold, meta)
         grader.canonical(answer[:size], meta)
+
+
+@pytest.mark.parametrize(("name", "size"), [("math", 990), ("numeric", 290), ("choice", 490)])
+def test_no_repeated_word_takes_long(name: str, size: int) -> None:
+    grader, gold, meta = GRADERS[name]
+    for answer in every_repetition(size):
+        with ends_soon():
+            grader.grade(answer, gold, meta)
+            grader.canonical(answer, meta)
 
 
 @bounded(100)
