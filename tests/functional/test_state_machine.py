@@ -43,7 +43,6 @@ DISKS = ("data", "data/completions", "data/verdicts", "data/mass", "data/support
 NUMBER = st.integers(0, 2**20)  # which of the files, which bit: modulo what there is
 COMMANDS = st.sampled_from(STAGES)
 COUNTING = [
-    *(("k", k) for k in (2, 4, 6)),
     *(("epsilon", epsilon) for epsilon in (0, 0.3, "auto")),
     *(("use", use) for use in ("all", 3)),
     *(("reading", reading) for reading in ("strict", "lenient")),
@@ -101,6 +100,10 @@ class Machine(RuleBasedStateMachine):
         self.note(f"edit {' '.join(changes)}", *changes.values())
         self.inputs = replace(self.inputs, **changes)
         self.inputs.write(self.repo)
+
+    @rule(k=st.sampled_from([2, 4, 6]))
+    def raise_or_lower_k(self, k: int) -> None:
+        self.edit(k=k)
 
     @rule(change=st.sampled_from(COUNTING))
     def edit_how_it_counts(self, change: tuple[str, Any]) -> None:
