@@ -152,7 +152,7 @@ def test_after_sigterm_finished_samples_are_kept_and_the_run_can_continue(undist
     assert 0 < count_samples(folder) < 24 * K
     write_sampling_params(folder, SMALL_K)
     finish_sampling(folder)
-    assert rows(folder) == rows(undisturbed, SMALL_K)
+    assert rows(folder, SMALL_K) == rows(undisturbed, SMALL_K)
 
 
 @pytest.fixture(params=["40k", "80k"])  # full while drawing, and full while writing shards
