@@ -118,5 +118,5 @@ def test_the_papers_file_has_all_that_its_stages_depend_on(prepared: Path, tmp_p
         for path, state in entry.get("changed deps", {}).items()
         if state == "deleted" and path.startswith(("data/params", "data/inputs"))
     }
-    assert len(changed) > 30
+    assert len(changed) > 15
     assert missing == set()
