@@ -1,6 +1,6 @@
 """Faults done for real to `dvc repro` in a repo of its own: killed, starved of disk, damaged, doubled.
 
-    repo = Disturbed(folder)
+    repo = Disturbed(folder, os.environ)
     repo.kill(signal.SIGKILL, stages=2, moment=0.7)    # 0.7 s into the second stage that it starts
     damage(file, "flip")
     repo.reproduced()                                  # must end well
@@ -72,10 +72,10 @@ class Disk:
 
 
 class Disturbed:
-    """A repo in which something happens to `dvc repro`."""
+    """A repo in which something happens to `dvc repro`. Where nothing does, commands have the `environment`."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        self.folder, self.environment = folder, environment
 
     def start(self) -> subprocess.Popen[str]:
         """In a session of its own, so that all its processes can be met by a signal."""
@@ -85,7 +85,9 @@ class Disturbed:
         )
 
     def run(self, *command: str) -> Ended:
-        done = subprocess.run(command or REPRO, cwd=self.folder, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command or REPRO, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
+        )
         return Ended(done.returncode, done.stdout + done.stderr)
 
     def signalled(self, number: signal.Signals, stages: int, moment: float, *, alone: bool = False) -> Ended:

@@ -7,12 +7,14 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conftest import ROOT, small, write_params
+from tests.functional.forked_commands import Server
 
 # The longest files. The second needs no finished run, so that its worker does not wait while the first makes one.
 FIRST = ("test_faults.py", "test_sampling.py", "test_state_machine.py")
@@ -24,10 +26,35 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: place.get(item.path.name, len(FIRST)))
 
 
+_servers: list[Server] = []
+
+
+@pytest.fixture(scope="session", autouse=True)
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with Server(tmp_path_factory.mktemp("server")) as server:
+        _servers.append(server)
+        yield server
+    _servers.clear()
+
+
+def run(*command: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end. `leash` and `dvc` start at once (`forked_commands`), in it as well."""
+    environment = {**_servers[0].environment, **variables}
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+
+
 def shell(*command: str, cwd: Path) -> str:
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    """The output of a command that must succeed."""
+    done = run(*command, cwd=cwd)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def refused(*command: str, cwd: Path) -> str:
+    """The error output of a command that must fail."""
+    done = run(*command, cwd=cwd)
+    assert done.returncode != 0, done.stdout
+    return done.stderr
 
 
 def ran(output: str) -> list[str]:

@@ -7,7 +7,10 @@
 A command has its own process group, working directory and output, and ends as it would alone. Its worker processes are
 forked from it, not from a fork server, which would import torch for each command anew. A `Fault` kills a command just
 before its n-th change of the file system, so a kill happens at a chosen place and not at a chosen time, or gives it a
-disk that is nearly full. Reports have no figures: drawing takes most of the time of a report.
+disk that is nearly full. Reports of `Server.run` have no figures: drawing takes most of the time of a report.
+
+With `Server.environment`, a subprocess finds these programs, too. It can't send them signals, nor show them another
+mount namespace: they run in the server's. What an import reads from the environment, like `HF_HOME`, has no effect.
 """
 
 from __future__ import annotations
@@ -68,6 +71,7 @@ PRELOADED = (
 CHANGES = frozenset({"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.symlink", "os.link", "os.truncate"})
 COMMAND_TIMEOUT_S = 900  # for a command that takes seconds: this one hangs
 FAULT_VARIABLE = "LEASH_TEST_FAULT"
+UNDRAWN_VARIABLE = "LEASH_TEST_UNDRAWN"
 CLONE_NEWNS, CLONE_NEWUSER, MS_BIND, MS_REC, MS_PRIVATE = 0x20000, 0x10000000, 0x1000, 0x4000, 0x40000
 SHIM = """#!{python} -IS
 import os, socket, sys
@@ -76,7 +80,7 @@ with socket.socket(socket.AF_UNIX) as server:
     words = [{name!r}, *sys.argv[1:]]
     environment = [key + "=" + value for key, value in os.environ.items()]
     request = "\\0".join([os.getcwd(), str(len(words)), *words, *environment]).encode("utf-8", "surrogateescape")
-    socket.send_fds(server, [len(request).to_bytes(4, "big")], [1, 2])
+    socket.send_fds(server, [len(request).to_bytes(4, "big")], [0, 1, 2])
     server.sendall(request)
     code = int(server.recv(16) or b"70")
 if code < 0:
@@ -123,9 +127,14 @@ class Server:
         self._process.kill()
         self._process.wait()
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """That of this process, with the programs first on the PATH."""
+        return {**os.environ, "PATH": f"{self._folder / 'bin'}:{os.environ['PATH']}"}
+
     def run(self, cwd: Path, *command: str, fault: Fault | None = None, **variables: str) -> Ended:
         """Run a command to its end. One that does not end is killed with all its processes, and that is a failure."""
-        environment = {**os.environ, "PATH": f"{self._folder / 'bin'}:{os.environ['PATH']}", **variables}
+        environment = {**self.environment, UNDRAWN_VARIABLE: "1", **variables}
         if fault:
             pending = self._folder / "fault"
             pending.write_text(json.dumps(asdict(fault)))
@@ -168,13 +177,13 @@ def serve(listener: socket.socket) -> None:
 
 
 def _answer(connection: socket.socket) -> int:
-    length, descriptors, _, _ = socket.recv_fds(connection, 4, 2)
+    length, descriptors, _, _ = socket.recv_fds(connection, 4, 3)
     request = b""
     while len(request) < int.from_bytes(length, "big"):
         request += connection.recv(1 << 20)
     folder, count, *rest = request.decode("utf-8", "surrogateescape").split("\0")
     words, environment = rest[: int(count)], rest[int(count) :]
-    for place, descriptor in enumerate(descriptors, 1):
+    for place, descriptor in enumerate(descriptors):
         os.dup2(descriptor, place)
         os.close(descriptor)
     os.environ.clear()
@@ -217,6 +226,8 @@ def _wait(command: int, connection: socket.socket) -> int:
 def _run(words: list[str]) -> None:
     """Run a command in this process, and end the process."""
     sys.argv, code = list(words), 1
+    if UNDRAWN_VARIABLE in os.environ:
+        _leave_figures_out()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     try:
@@ -300,23 +311,31 @@ def _small_disk(fault: Fault) -> Iterator[None]:
 
 
 def _prepare() -> None:
-    """Import all that commands use, let workers be forked from them, and leave figures out."""
+    """Import all that commands use, and let workers be forked from them."""
     os.environ["OMP_NUM_THREADS"] = "1"
     for module in PRELOADED:
         import_module(module)
     from dvc.cli.parser import get_main_parser
 
     get_main_parser()
-    from leash import atomic_io
     from leash.grading import worker_pool
-    from leash.params.groups import Params
-    from leash.report.figures import drawing
-    from leash.report.report_data import Results
     from leash.scheduler import run
 
     for user in (run, worker_pool):
         user.forkserver_context = partial(multiprocessing.get_context, "fork")  # type: ignore[attr-defined]
     os.fsync = lambda fd: None  # nobody cuts the power
+    _import_what_loading_imports()
+    threads = [Path(f"/proc/self/task/{task}/comm").read_text().strip() for task in os.listdir("/proc/self/task")]
+    # Arrow's allocator has a thread of its own, and knows of forks.
+    assert not set(threads[1:]) - {"jemalloc_bg_thd"}, f"a fork of a process with threads can hang: {threads}"
+
+
+def _leave_figures_out() -> None:
+    from leash import atomic_io
+    from leash.params.groups import Params
+    from leash.report.figures import drawing
+    from leash.report.report_data import Results
+
     drawings = drawing.build_figure_specs
 
     def name_figures(params: Params, results: Results, folder: Path) -> dict[str, str]:
@@ -328,10 +347,6 @@ def _prepare() -> None:
 
     drawing.draw_figures = name_figures
     vl_convert.javascript_bundle = lambda *_: ""  # the library that draws on the page
-    _import_what_loading_imports()
-    threads = [Path(f"/proc/self/task/{task}/comm").read_text().strip() for task in os.listdir("/proc/self/task")]
-    # Arrow's allocator has a thread of its own, and knows of forks.
-    assert not set(threads[1:]) - {"jemalloc_bg_thd"}, f"a fork of a process with threads can hang: {threads}"
 
 
 def _import_what_loading_imports() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import html
 import json
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from stages.sample import stage as sample
 from stages.verify import stage as verify
 from tests import made
 from tests.conftest import ROOT, small, write_params
-from tests.functional.conftest import asked, ran, shell
+from tests.functional.conftest import asked, ran, run, shell
 
 STAGES = ["fetch", "sample", "verify", "reasoning", "mass", "reach", "categorize", "perplexity", "entropy", "report"]
 CHECKS = sorted((Path(__file__).parent / "checks").glob("*.sql"))
@@ -138,7 +137,7 @@ def test_the_number_of_processes_changes_nothing(repo: Path, project: Params) ->
 def test_another_temperature_is_refused_and_nothing_is_lost(repo: Path) -> None:
     write_params(repo, small(sample={"k": 16, "batch": 64, "temperature": 0.6}))
     kept = rows(repo / "data" / "completions" / "base" / "make")
-    done = subprocess.run(["leash", "sample", "base", "make"], cwd=repo, capture_output=True, text=True, check=False)
+    done = run("leash", "sample", "base", "make", cwd=repo)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "another temperature" in done.stderr

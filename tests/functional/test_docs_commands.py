@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT
-from tests.functional.conftest import shell
+from tests.functional.conftest import run, shell
 
 MARK = re.compile(r"^<!-- run -->$", re.MULTILINE)
 BLOCK = re.compile(r"^<!-- run -->\n```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -45,5 +44,5 @@ def repo(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 @pytest.mark.parametrize("page", BLOCKS)
 def test_the_commands_of_a_page_run(page: str, repo: Path) -> None:
     for block in BLOCKS[page]:
-        done = subprocess.run(["bash", "-eu", "-o", "pipefail", "-c", block], cwd=repo, capture_output=True, text=True)
+        done = run("bash", "-eu", "-o", "pipefail", "-c", block, cwd=repo)
         assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"

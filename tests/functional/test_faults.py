@@ -23,6 +23,7 @@ from leash.statistics import seeds
 from tests.conftest import ROOT, write_params, yaml
 from tests.faults import Disk, Disturbed, Ended, can_mount, damage, heard
 from tests.functional.conftest import asked
+from tests.functional.forked_commands import Server
 
 KILLS = int(os.environ.get("LEASH_KILLS", "6"))  # of random kills, 20 for a longer look
 RUNS = ("base/make", "rlvr/make")
@@ -62,24 +63,24 @@ def tell(record_property: Callable[[str, object], None]) -> Tell:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(finished: Path) -> Disturbed:
-    repo = Disturbed(finished)
+def undisturbed(finished: Path, server: Server) -> Disturbed:
+    repo = Disturbed(finished, server.environment)
     assert len(repo.samples()) == 2 * 6 * 16
     return repo
 
 
 @pytest.fixture
-def complete(finished: Path, tmp_path: Path) -> Disturbed:
+def complete(finished: Path, server: Server, tmp_path: Path) -> Disturbed:
     """A finished run to which something may be done."""
-    return Disturbed(shutil.copytree(finished, tmp_path / "repo", symlinks=True))
+    return Disturbed(shutil.copytree(finished, tmp_path / "repo", symlinks=True), server.environment)
 
 
 @pytest.fixture
-def fresh(prepared: Path, tmp_path: Path) -> Disturbed:
+def fresh(prepared: Path, server: Server, tmp_path: Path) -> Disturbed:
     """A repo in which nothing has run."""
     folder = shutil.copytree(prepared, tmp_path / "repo", symlinks=True)
     write_params(folder, asked())
-    return Disturbed(folder)
+    return Disturbed(folder, server.environment)
 
 
 def file(repo: Disturbed, pattern: str) -> Path:

@@ -3,9 +3,7 @@ whether the run fails or succeeds."""
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +12,7 @@ import pyarrow.parquet as pq
 from leash import weights
 from leash.engines.torch_engine import TorchEngine
 from tests.conftest import ROOT, small, write_params
+from tests.functional.conftest import run
 from tests.functional.test_dag import STAGES
 from tests.served import Fault, Served
 
@@ -22,8 +21,7 @@ VARIABLE = "PLANTED_API_KEY"
 
 
 def run_repro(folder: Path) -> tuple[int, str]:
-    environment = {**os.environ, VARIABLE: KEY, "NO_PROXY": "127.0.0.1"}
-    done = subprocess.run(["dvc", "repro", "-v"], cwd=folder, env=environment, capture_output=True, text=True)
+    done = run("dvc", "repro", "-v", cwd=folder, **{VARIABLE: KEY, "NO_PROXY": "127.0.0.1"})
     return done.returncode, done.stdout + done.stderr
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import subprocess
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -19,7 +18,7 @@ from leash.params import loading
 from stages.cli import OUTPUTS_BY_LEVEL, STAGES_BY_LEVEL
 from stages.sample import stage as sample
 from tests.conftest import ROOT, write_params, yaml
-from tests.functional.conftest import asked, ran, shell
+from tests.functional.conftest import asked, ran, refused, shell
 from tests.remotes import SSHD, Remote, bucket, directory, host
 
 WITHOUT_TEXTS = {"problems", "verdicts", "reasoning", "mass", "reach", "support", "analysis", "perplexity", "entropy"}
@@ -62,13 +61,6 @@ def connect(repo: Path, remote: Remote) -> None:
     for option, given in (([], remote.settings), (["--local"], remote.secrets)):
         for name, value in given.items():
             shell("dvc", "remote", "modify", *option, "other", name, value, cwd=repo)
-
-
-def run_failing(*command: str, cwd: Path) -> str:
-    """The error output of a command that must fail."""
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
-    assert done.returncode != 0, done.stdout
-    return done.stderr
 
 
 def columns(folder: Path) -> set[str]:
@@ -122,7 +114,7 @@ def test_verdicts_alone_give_the_metrics_of_the_full_run_at_another_epsilon_and_
 ) -> None:
     full = shutil.copytree(origin, tmp_path / "full", symlinks=True)
     shell("leash", "pull", "verdicts", cwd=clone)
-    run_failing("dvc", "checkout", cwd=clone)  # fails without the texts, and leaves empty folders
+    refused("dvc", "checkout", cwd=clone)  # fails without the texts, and leaves empty folders
     changed = asked(categorize={"epsilon": 0.1, "k": 8})
     for folder, options in ((full, []), (clone, ["--allow-missing"])):
         write_params(folder, changed)
@@ -141,14 +133,14 @@ def test_verdicts_alone_give_the_metrics_of_the_full_run_at_another_epsilon_and_
     assert ours["reports/metrics.json"] != made(origin)["reports/metrics.json"]
     assert ours["reports/tables/perplexity.csv"] != made(origin)["reports/tables/perplexity.csv"]
     for stage in ("perplexity", "entropy"):
-        assert "`leash pull" in run_failing("leash", stage, cwd=clone)
+        assert "`leash pull" in refused("leash", stage, cwd=clone)
     assert made(clone) == ours
 
 
 def test_samples_that_a_remote_may_have_are_not_drawn_again_by_default(
     clone: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    complaint = run_failing("dvc", "repro", cwd=clone)
+    complaint = refused("dvc", "repro", cwd=clone)
     assert ELSEWHERE in complaint
     assert "'sample@base': failed to run: leash sample, exited with 2" in complaint
     assert not (clone / "data" / "completions").exists()

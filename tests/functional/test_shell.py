@@ -6,13 +6,12 @@ A stranger's repository can bring every file that a stage depends on, so `resolv
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import small, yaml
-from tests.functional.conftest import shell
+from tests.functional.conftest import run, shell
 
 # Each would create a file `pwned` if a shell read it as code: alone, in single quotes, or in double quotes.
 NAMES = [
@@ -50,7 +49,7 @@ def repo(prepared: Path, tmp_path: Path) -> Path:
 
 
 def run_dvc(repo: Path, *arguments: str) -> str:
-    done = subprocess.run(["dvc", *arguments], cwd=repo, capture_output=True, text=True, check=False)
+    done = run("dvc", *arguments, cwd=repo)
     assert done.returncode != 0
     return done.stdout + done.stderr
 

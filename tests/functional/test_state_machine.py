@@ -15,7 +15,7 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -389,10 +389,8 @@ class Machine(RuleBasedStateMachine):
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    folder = tmp_path_factory.mktemp("machine")
-    with Server(folder / "server") as server:
-        yield World(folder, server)
+def world(tmp_path_factory: pytest.TempPathFactory, server: Server) -> World:
+    return World(tmp_path_factory.mktemp("machine"), server)
 
 
 def test_one_other_number_is_seen(world: World, tmp_path: Path) -> None:

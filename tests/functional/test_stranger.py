@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from leash import atomic_io
 from leash.params import loading
 from leash.weights import IGNORED_FILE_PATTERNS
 from tests.conftest import ROOT, yaml
-from tests.functional.conftest import ran, shell
+from tests.functional.conftest import ran, refused, shell
 
 GROUPS = ("train", "verify", "categorize", "mass", "perplexity", "entropy", "report", "ray")
 QUESTIONS = [("compute 3 + 4 :", "7"), ("compute 9 + 4 - 2 :", "11"), ("compute 5 - 2 :", "3")]
@@ -73,12 +72,6 @@ def stale(repo: Path) -> set[str]:
 
 def contents(folder: Path) -> dict[str, str]:
     return {path.name: atomic_io.file_hash(path) for path in folder.iterdir() if path.is_file()}
-
-
-def refused(*command: str, cwd: Path) -> str:
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
-    assert done.returncode != 0, done.stdout
-    return done.stderr
 
 
 def test_a_minimal_file_runs_to_a_report(repo: Path) -> None:
