@@ -136,7 +136,7 @@ REACH_SCHEMA = _schema(
     _required(INT32, "n_target", "c_target", "n_donor", "c_donor"),
     _required(INT32, "completions"),  # distinct correct ones that either model wrote
     _required(INT32, "outside"),  # of the donor's: those with probability 0
-    _optional(FLOAT64, "pooled", "pooled_error"),  # null: sampling of the donor stopped at a hit
+    _optional(FLOAT64, "pooled", "pooled_error"),  # null: see data/README.md
     _optional(FLOAT64, "untempered"),  # the sum of the probabilities of all known ones at temperature 1 and top_p 1
     # The cut: its complete sequences count fully (whole_mass), from its prefixes (open_mass) rollouts were drawn.
     _optional(FLOAT64, "whole_mass", "open_mass"),

@@ -51,9 +51,16 @@ def build_row(search: Search, tokenizer: PreTrainedTokenizerBase) -> dict[str, A
 
 
 def _pooled(search: Search) -> dict[str, Any]:
-    """The pooled mass. If a hit ended the donor's sampling, its number of samples depends on them, which biases it."""
+    """The pooled mass. If a hit ended the donor's sampling, its number of samples depends on them, which biases it. And
+    if scoring calls impossible what a model wrote, its scores are not the probabilities of its samples: such a
+    completion of the donor would count as much as if the target alone could write it."""
     task = search.task
-    if task.donor_stopped:
+    wrote_impossible = any(
+        (each.completion.times[task.place.donor] and each.donor_logp == -np.inf)
+        or (each.completion.times[task.place.target] and each.logp == -np.inf)
+        for each in search.known
+    )
+    if task.donor_stopped or wrote_impossible:
         return {"pooled": None, "pooled_error": None}
     own, other = (
         np.array([each.completion.times[model] for each in search.known])

@@ -559,6 +559,23 @@ def test_a_problem_whose_known_completions_are_all_impossible_is_unreachable(pro
     tables.table_from_rows([found], tables.REACH_SCHEMA).validate(full=True)
 
 
+@pytest.mark.parametrize("writer", ["base", "rlvr"])
+def test_no_mass_is_pooled_if_a_model_wrote_what_scoring_calls_impossible(project: Params, writer: str) -> None:
+    """The model's window does not hold the completion, say: then the scores are not those of the model that wrote."""
+    tokenizer = load_tokenizer(find_weights(project, "base"))
+
+    def pooled(nll: float, donor_nll: float, times: Counter[str]) -> Any:
+        known = KnownCompletion(Completion((5,), "a", True, times=times), np.array([nll]), np.array([donor_nll]), 30.0)
+        return build_row(search_with([known]), tokenizer)["pooled"]
+
+    nlls = {"rlvr": 30.0, "base": 1.0}
+    assert pooled(nlls["rlvr"], nlls["base"], Counter({writer: 42})) < 1e-9
+    nlls[writer] = np.inf
+    assert pooled(nlls["rlvr"], nlls["base"], Counter({writer: 42})) is None
+    # The other model never wrote it, so it may well be impossible there.
+    assert pooled(nlls["rlvr"], nlls["base"], Counter({"base" if writer == "rlvr" else "rlvr": 1})) is not None
+
+
 def search_of(*known: tuple[Prefix, list[float], str]) -> Search:
     """A search whose donor wrote these completions: the tokens, the chance of each under the target, the text."""
     place = tasks.Place("rlvr", "make", "rlvr", "rlvr", "base", 100)
