@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from leash import database, tables
@@ -29,10 +30,10 @@ from leash.grading.graders import registry
 from leash.params.groups import Params, Reach
 from leash.problems import Problem, load_problems
 from leash.prompts import Prompt
-from leash.reach import examine, tasks
+from leash.reach import examine, known_scores, tasks
 from leash.reach.hits import HitChecker
 from leash.reach.known import Completion, build_completions, count_distinct
-from leash.reach.known_scores import score_completions
+from leash.reach.known_scores import TokenScores, score_completions
 from leash.reach.rollouts import RolloutStore, draw_rollouts, plan_rollouts
 from leash.reach.rows import build_row, find_cut_token
 from leash.reach.search import MAX_NEW_COMPLETIONS, KnownCompletion, Search
@@ -574,6 +575,38 @@ def test_no_mass_is_pooled_if_a_model_wrote_what_scoring_calls_impossible(projec
     assert pooled(nlls["rlvr"], nlls["base"], Counter({writer: 42})) is None
     # The other model never wrote it, so it may well be impossible there.
     assert pooled(nlls["rlvr"], nlls["base"], Counter({"base" if writer == "rlvr" else "rlvr": 1})) is not None
+
+
+def test_a_completion_that_was_not_scored_has_no_excluded_token(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is longer than the model's context window. At top_p 1 no token of any other is excluded."""
+    params = parameters()
+    connection = database.open_database(params, only=["completions", "verdicts"])
+    found = reach.find_tasks(params, tasks.find_places(params)[0], connection)[:1]
+    written = reach.load_correct(connection, found)
+    target = found[0].place.target
+    tokenizers = {target: load_tokenizer(find_weights(params, target))}
+
+    def start() -> Search:
+        [search] = examine.start_searches(params, found, written, tokenizers)
+        return search
+
+    assert not start().never_drawn
+
+    def fit_nothing(content: Any, nlls: str) -> Iterator[TokenScores]:
+        without = [None] * len(content)
+        for name in ("nll", "token_nlls"):
+            place = content.schema.get_field_index(name)
+            content = content.set_column(place, name, pa.array(without, content.schema.field(name).type))
+        yield from read_scores(content, nlls)
+
+    read_scores = known_scores._read_scores
+    monkeypatch.setattr(known_scores, "_read_scores", fit_nothing)
+    search = start()
+    assert all(each.logp == -math.inf for each in search.known)
+    assert not search.never_drawn
+    assert search.plan(1) == []
+    row = build_row(search, tokenizers[target])
+    assert (row["status"], row["pooled"], row["untempered"]) == ("no_hit", None, 0)
 
 
 def search_of(*known: tuple[Prefix, list[float], str]) -> Search:
