@@ -44,8 +44,8 @@ class NoDecodingScoresError(LeashError):
 @dataclass(frozen=True)
 class TokenScores:
     """Negative log-likelihoods of a completion's tokens as the model is sampled, and their sum at temperature 1 and
-    top_p 1. A completion that does not fit into the model's window is not `scored`: it is impossible, too, though no token
-    is excluded."""
+    top_p 1. A completion that does not fit into the model's window is not `scored`: it is impossible, too, though no
+    token is excluded."""
 
     nlls: FloatArray
     untempered: float

@@ -38,8 +38,9 @@ def build_row(search: Search, tokenizer: PreTrainedTokenizerBase) -> dict[str, A
     if search.tree.trace:
         row |= {**_bounds(search), **_trace(search, tokenizer)}
         row["cut_token"] = find_cut_token(row["trace_nlls"], search.tree.profile(), row.get("estimate") or 0.0)
-    elif not task.c_target and search.never_drawn:
-        row["status"] = "unreachable"  # otherwise it has hits of its own, or the known ones are too long or never ended
+    # Otherwise the target has hits of its own, or the known completions are too long or never ended.
+    if row["status"] == "no_hit" and not task.c_target and search.never_drawn:
+        row["status"] = "unreachable"
     audited = search.audited()
     row |= {
         "hit_rollouts": [hit.rollout for hit in audited],

@@ -80,7 +80,7 @@ TABLE_CAPTIONS: dict[str, tuple[str, str]] = {  # title, note
         "the plain samples that begin in no such way. Upper: by the target's plain samples. Amplification: the donor's "
         "mass as a multiple of the target's. Cut place: the token of the donor's likeliest completion at which the "
         "chance of a correct answer rises most. Unreachable: every known correct completion is impossible at this "
-        "temperature and top_p.",
+        "temperature and top_p, and no rollout that began like one was correct.",
     ),
     "reach_expected": (
         "What to expect with far more samples",

@@ -126,10 +126,12 @@ def test_without_a_certificate_only_the_upper_bound_is_said() -> None:
 
 
 def test_unreachable_is_said_of_the_settings() -> None:
-    [sentence] = about(status="unreachable")
+    [sentence] = about(status="unreachable", pilot=0, rollouts=0)
     assert sentence.startswith("At these settings (temperature 0.8, top_p 0.9), tuned can't write any of the 3 known")
     assert sentence.endswith("At temperature 1 and top_p 1 their mass is 1e-9.")
     assert "the only known correct completion" in about(status="unreachable", completions=1)[0]
+    # Rollouts went from the possible beginnings of these completions.
+    assert about(status="unreachable") == [sentence, *about(status="no_hit")]
 
 
 @pytest.mark.parametrize("mass", [6.45e-5, 1e-6, 9.99e-4, 0.0123, 0.5, 1.0, 3.3e-9])

@@ -60,13 +60,15 @@ def reach_sentences(analysis: Analysis, base: str, trained: str) -> list[str]:
 
 def problem_reach_sentences(row: Row, target: str, donor: str, confidence: float, settings: str) -> list[str]:
     """What is known about a model's mass on one problem. `settings` names temperature and top_p."""
-    if row["status"] == "unreachable":
-        return [_unreachable_sentence(row, target, settings)]
     percent = f"{confidence * 100:g}%"
     most = f"its {pluralize(row['n_target'], 'sample')} allow at most {format_mass(row['upper'], 'up')}"
-    if row["status"] == "no_hit":
-        rollouts = pluralize(row["pilot"] + row["rollouts"], "rollout")
-        return [f"No certificate for {target} was found with {rollouts}, {NO_PROOF}: {most} ({percent})."]
+    if row["status"] != "certified":
+        rollouts = row["pilot"] + row["rollouts"]
+        found = f"No certificate for {target} was found with {pluralize(rollouts, 'rollout')}, {NO_PROOF}"
+        sentences = [f"{found}: {most} ({percent})."]
+        if row["status"] == "no_hit":
+            return sentences
+        return [_unreachable_sentence(row, target, settings), *(sentences if rollouts else ())]
     still = "still reaches" if row["target"] == "rlvr" else "reaches"
     sentences = [
         f"{target} {still} it with probability at least {format_mass(row['certificate'], 'down')}, once in "
