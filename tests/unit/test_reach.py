@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
 from leash import database, tables
 from leash.engines import selection
@@ -27,6 +28,7 @@ from leash.engines.protocol import Decoding, PrefixNotSupportedError, Request
 from leash.engines.selection import EngineSpec, build_engine_spec
 from leash.engines.torch_engine import TorchEngine
 from leash.grading.graders import registry
+from leash.params.errors import ConflictError
 from leash.params.groups import Params, Reach
 from leash.problems import Problem, load_problems
 from leash.prompts import Prompt
@@ -42,6 +44,7 @@ from leash.scheduler.worker_plan import WorkerPlan
 from leash.scoring.score_tables import MADE_WITH_KEY
 from leash.statistics.prefix_tree import Prefix
 from leash.weights import Weights, find_weights, load_end_tokens, load_model, load_tokenizer
+from stages.cli import main
 from stages.fetch import stage as fetch
 from stages.mass import stage as mass
 from stages.reach import stage as reach
@@ -473,6 +476,21 @@ def test_off_by_default_writes_empty_tables(run: Path) -> None:
     assert reach.run(params) == (0, [])
     assert rows() == []
     assert not Path("data/rollouts/drawn").exists()
+
+
+def test_greedy_decoding_has_no_certificates_and_all_else(project: Params) -> None:
+    """Where two tokens are equally likely, the scorer gives each of them probability 1, and an engine draws one."""
+    greedy = {"k": 1, "batch": 64, "temperature": 0}
+    with pytest.raises(ConflictError) as refused:
+        parameters(sample=greedy)
+    assert refused.value.key == "reach.rollouts"
+    done = CliRunner().invoke(main, ["reach"])
+    assert done.exit_code == 2
+    assert "`reach.rollouts` is 64" in done.stderr
+    params = draw(parameters(sample=greedy, reach={"rollouts": 0}, categorize={"k": "all"}))
+    assert reach.run(params) == (0, [])
+    assert rows() == []
+    assert reach.find_planned_tasks(params) == ([], [])  # so `leash plan` advises no rollouts
 
 
 def test_pairs_that_cannot_be_examined_are_left_out_with_a_sentence(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
