@@ -11,6 +11,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import chdir, closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -295,12 +296,12 @@ class Unsteady:
         self._engine.close()
 
 
-def fail_once(monkeypatch: pytest.MonkeyPatch, error: Exception, failing: int) -> None:
-    """One run with an engine that cannot draw the same rollout again, and fails."""
+def fail_once(monkeypatch: pytest.MonkeyPatch, error: Exception, failing: int, *, reproducible: bool = False) -> None:
+    """One run with an engine that fails and, unless it is `reproducible`, cannot draw the same rollout again."""
 
     def build(params: Params, model: str, **_: bool) -> EngineSpec:
         make = partial(Unsteady, find_weights(params, model), error, failing)
-        return EngineSpec("torch", "torch", make, 8, WorkerPlan(at_once=2), reproducible=False)
+        return EngineSpec("torch", "torch", make, 8, WorkerPlan(at_once=2), reproducible)
 
     with monkeypatch.context() as patched:
         patched.setattr(examine, "build_engine_spec", build)
@@ -324,6 +325,33 @@ def test_rollouts_that_were_underway_count_as_wrong_if_the_engine_cannot_draw_th
     assert sum(1 for _ in _stored()) == sum(row["pilot"] + row["rollouts"] for row in rows())
     assert not list(Path("data/rollouts").rglob(".started*"))
     assert reach.run(parameters()) == (0, [])
+
+
+def test_rollouts_that_another_engine_began_count_as_wrong(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each engine draws the same again from a seed, but not the same as the other."""
+    fail_once(monkeypatch, ServerUnavailableError("server", "The connection broke."), 4, reproducible=True)
+    done = {(row["problem_id"], row["sample"]) for row in _stored()}
+    assert done
+
+    def build(params: Params, model: str, **prefixes: bool) -> EngineSpec:
+        return replace(build_engine_spec(params, model, **prefixes), package="numpy")  # another version
+
+    with monkeypatch.context() as patched:
+        patched.setattr(examine, "build_engine_spec", build)
+        reach.run(parameters())
+    lost = {(row["problem_id"], row["sample"]) for row in _stored() if row["finish"] == "lost"}
+    assert 8 <= len(lost) <= 2 * 2 * 8
+    assert not done & lost
+    assert not list(Path("data/rollouts").rglob(".started*"))
+
+
+def test_nothing_is_lost_if_the_same_engine_draws_the_same_again(
+    run: Path, examined: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_once(monkeypatch, ServerUnavailableError("server", "The connection broke."), 4, reproducible=True)
+    assert list(Path("data/rollouts").rglob(".started*"))
+    reach.run(parameters())
+    assert files(run) == files(examined)
 
 
 def test_lost_rollouts_stay_lost_if_the_plan_changes_and_changes_back(
@@ -351,7 +379,9 @@ def test_a_note_that_a_kill_cut_off_stops_no_later_run(run: Path) -> None:
             with notes.open("a") as file:
                 file.write('["cut')
             assert store.requests_for_missing([]) == []
-    assert [json.loads(line) for line in notes.read_text().splitlines()] == [["first", 0, 3], ["second", 0, 3]]
+    assert [json.loads(line) for line in notes.read_text().splitlines()] == [
+        [name, 0, 3, None] for name in ("first", "second")
+    ]
 
 
 def interrupt(*_: object) -> None:
