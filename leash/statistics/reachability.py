@@ -88,7 +88,8 @@ def estimate_mass(
     whole_mass: float, open_mass: float, hits: int, rollouts: int, other_hits: int, n_target: int
 ) -> float:
     """An unbiased estimate of the mass: that of the cut, and of all else from the target's plain samples, of which
-    `other_hits` of n_target are correct and begin with no member of the cut."""
+    `other_hits` of n_target are correct and begin with no member of the cut. It can be above 1: clipped, it would be too
+    low on average."""
     inside = open_mass * hits / rollouts if rollouts else 0.0
     return whole_mass + inside + (other_hits / n_target if n_target else 0.0)
 

@@ -215,3 +215,10 @@ def test_the_bounds_of_the_expected_categories_hold_together() -> None:
             for name, (low, high) in ends.items()
         )
     assert inside >= stats.binom.ppf(0.01, 200, 0.95)
+
+
+def test_an_estimate_is_not_clipped() -> None:
+    """63 of 64 rollouts are correct, and 2 of 32 samples that begin otherwise. Cut off at 1 it would not be unbiased."""
+    found = estimate_mass(0.0, 0.97, 63, 64, 2, 32)
+    assert found == pytest.approx(0.97 * 63 / 64 + 2 / 32)
+    assert found > 1
