@@ -94,7 +94,11 @@ def test_the_section_counts_what_is_not_proven() -> None:
     assert first.endswith("1 was not examined.")
     # Ranges are rounded outwards.
     assert "101.2 to 110.0 P, 0.0 to 1.1 E" in others[0]
+    assert "; samples alone leave masses up to 2.9e-3 possible on each (95%); 1 was not" in first
+    everything = reach_sentences(analysis(category(17, 1, 6, 12, 17)), "mine", "tuned")[0]
+    assert "samples alone" not in everything
     nothing = category(3, largest_certificate=0.0)
+    assert "samples alone leave masses up to 2.9e-3" in reach_sentences(analysis(nothing), "mine", "tuned")[0]
     assert "is proven for tuned (95%), which is no proof" in reach_sentences(analysis(nothing), "mine", "tuned")[0]
 
 

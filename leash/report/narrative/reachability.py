@@ -142,6 +142,9 @@ def _letter_sentence(found: Row, letter: str, target: str, reach: Row) -> str:
         rest.append(
             f"on {number:,} every known correct completion is impossible for {target} at this temperature and top_p"
         )
+    if max(found["proven"].values()) < found["examined"]:  # the smallest of the upper bounds holds for each
+        possible = format_mass(found["smallest_upper"], "down")
+        rest.append(f"samples alone leave masses up to {possible} possible on each ({percent})")
     if number := found["problems"] - found["examined"]:
         rest.append(f"{number:,} {'was' if number == 1 else 'were'} not examined")
     return f"{letter}: of {problems}, {what}{''.join(f'; {part}' for part in rest)}."
