@@ -142,7 +142,9 @@ REACH_SCHEMA = _schema(
     _optional(FLOAT64, "whole_mass", "open_mass"),
     _optional(FLOAT64, "certificate", "estimate"),
     _required(FLOAT64, "upper"),  # from the plain samples alone
-    _optional(FLOAT64, "amplification", "amplification_low", "amplification_high"),  # the donor's mass / the target's
+    _optional(
+        FLOAT64, "amplification", "amplification_low", "amplification_high"
+    ),  # the trained model's mass / the base's
     _required(INT32, "prefixes"),  # members of the cut
     _required(INT32, "pilot", "rollouts", "hits"),  # rollouts that chose the cut; rollouts from it, and their hits
     _required(INT64, "tokens"),  # drawn in all rollouts, without their prefixes

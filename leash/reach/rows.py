@@ -89,6 +89,8 @@ def _bounds(search: Search) -> dict[str, Any]:
         times = reachability.amplification(
             n_donor, c_donor, task.n_target, task.c_target, *numbers, estimate, confidence
         )
+    if task.place.role == "rlvr":
+        times = times.inverse()  # the table has the trained model's mass over the base's
     certificate = reachability.lower_bound(*numbers, confidence)
     lengths = np.array([len(prefix) for prefix in cut.prefixes])
     return {

@@ -160,6 +160,10 @@ def test_bounds_are_in_order_and_the_trace_is_a_completion_of_the_donor(examined
         assert all(hits <= trials for trials, hits in zip(row["profile_trials"], row["profile_hits"], strict=True))
         assert 0 <= row["cut_token"] < len(tokens)
         assert row["amplification_low"] < row["amplification"] < row["amplification_high"]
+        donor_mass = row["c_donor"] / row["n_donor"]
+        masses = (donor_mass, row["estimate"]) if row["target"] == "base" else (row["estimate"], donor_mass)
+        assert row["amplification"] == pytest.approx(masses[0] / masses[1])  # trained over base
+    assert {row["target"] for row in certified} == {"base", "rlvr"}
     assert any(row["hits"] and row["depth"] > 0 for row in certified)
 
 

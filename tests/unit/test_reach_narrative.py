@@ -29,7 +29,7 @@ def analysis(lost: dict[str, Any], new: dict[str, Any] | None = None, k: int = 1
 
 ROW = {
     **{"status": "certified", "target": "rlvr", "n_target": 1024, "upper": 0.00292, "certificate": 6.49e-5},
-    **{"amplification": 1536.0, "amplification_low": 319.0, "amplification_high": 8010.0},
+    **{"amplification": 1 / 1536, "amplification_low": 1 / 8010, "amplification_high": 1 / 319},
     **{"pilot": 1024, "rollouts": 1024, "completions": 3, "untempered": 1e-9},
     **{"cut_token": 1, "trace_tokens": ["a", " 7", "b"], "trace_nlls": [0.1, 6.0, 0.1]},
     **{"profile_depths": [1, 2], "profile_trials": [300, 400], "profile_hits": [3, 380]},
@@ -120,8 +120,12 @@ def test_a_certificate_as_a_frequency() -> None:
         "The leash was cut at token 2 of 3."
     )
     assert about(target="base")[0].startswith("tuned reaches it with")
-    assert about(amplification_high=None)[1] == "The mass of mine is at least 310 times as large (95%)."
-    assert about(amplification_low=None, amplification=None, cut_token=None)[1:] == []
+    assert about(amplification_low=0.0)[1] == "The mass of mine is at least 310 times as large (95%)."
+    new = {"target": "base", "amplification": 1536.0, "amplification_low": 319.0, "amplification_high": 8010.0}
+    assert about(**new)[1] == amplification
+    assert about(**new | {"amplification_high": None})[1] == about(amplification_low=0.0)[1]
+    unknown = dict.fromkeys(("amplification", "amplification_low", "amplification_high", "cut_token"))
+    assert about(**unknown)[1:] == about(target="base", **unknown)[1:] == []
 
 
 def test_without_a_certificate_only_the_upper_bound_is_said() -> None:

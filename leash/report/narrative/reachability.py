@@ -179,6 +179,8 @@ def _unreachable_sentence(row: Row, target: str, settings: str) -> str:
 def _amplification_sentence(row: Row, donor: str, percent: str) -> str:
     """How many times the target's mass the donor's is; a bound that is not known is not said."""
     value, low, high = (row[f"amplification{end}"] for end in ("", "_low", "_high"))
+    if row["target"] == "rlvr":  # the amplification is the target's mass over the donor's
+        value, low, high = (1 / each if each else None for each in (value, high, low))
     if low is None:
         return ""
     least = format_factor(low, "down")
