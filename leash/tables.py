@@ -130,24 +130,27 @@ MASS_SCHEMA = _schema(
 REACH_SCHEMA = _schema(
     _required(STRING, "dataset", "problem_id"),
     _required(STRING, "target"),  # base or rlvr
-    # certified: the certificate is above 0; no_hit: it is not; unreachable: every known correct completion has
-    # probability 0 at these settings, so no rollout was drawn
+    # certified: the certificate is above 0; no_hit: it is not; unreachable: nor can it be by what is known, since every
+    # known correct completion has probability 0 at these settings, and no rollout from their beginnings was correct
     _required(STRING, "status"),
     _required(INT32, "n_target", "c_target", "n_donor", "c_donor"),
     _required(INT32, "completions"),  # distinct correct ones that either model wrote
     _required(INT32, "outside"),  # of the donor's: those with probability 0
-    _optional(FLOAT64, "pooled", "pooled_error"),  # null: sampling of the donor stopped at a hit
+    _optional(FLOAT64, "pooled", "pooled_error"),  # null: see data/README.md
     _optional(FLOAT64, "untempered"),  # the sum of the probabilities of all known ones at temperature 1 and top_p 1
     # The cut: its complete sequences count fully (whole_mass), from its prefixes (open_mass) rollouts were drawn.
     _optional(FLOAT64, "whole_mass", "open_mass"),
     _optional(FLOAT64, "certificate", "estimate"),
     _required(FLOAT64, "upper"),  # from the plain samples alone
-    _optional(FLOAT64, "amplification", "amplification_low", "amplification_high"),  # the donor's mass / the target's
+    _optional(
+        FLOAT64, "amplification", "amplification_low", "amplification_high"
+    ),  # the trained model's mass / the base's
     _required(INT32, "prefixes"),  # members of the cut
     _required(INT32, "pilot", "rollouts", "hits"),  # rollouts that chose the cut; rollouts from it, and their hits
     _required(INT64, "tokens"),  # drawn in all rollouts, without their prefixes
     _optional(FLOAT64, "depth"),  # mean tokens of the open prefixes, weighted by their probabilities
-    # The trace: the donor's completion that is likeliest under the target, by token. Its text is in TRACES_SCHEMA.
+    # The trace: the donor's completion that is likeliest under the target, or if all are impossible, the one with the
+    # longest possible beginning, by token (infinite: impossible). Its text is in TRACES_SCHEMA.
     _optional(pa.list_(FLOAT64), "trace_nlls", "trace_donor_nlls"),
     # Along the trace: a depth, the rollouts from or through this prefix, and their hits.
     _optional(pa.list_(INT32), "profile_depths", "profile_trials", "profile_hits"),
@@ -156,7 +159,7 @@ REACH_SCHEMA = _schema(
 # The texts behind a row of data/reach (data/rollouts/traces/{pair}.parquet), apart from the table that people share.
 TRACES_SCHEMA = _schema(
     _required(STRING, "dataset", "problem_id", "target"),
-    _optional(pa.list_(STRING), "trace_tokens"),  # null: all known completions are impossible
+    _optional(pa.list_(STRING), "trace_tokens"),  # null: all are impossible from the first token on
     # Correct rollouts and complete solutions that the certificate counts, so that a person can check them.
     _required(pa.list_(INT32), "hit_rollouts"),  # null: a complete solution, which counts with its own probability
     # How much of the cut's mass, as estimated, is behind the prefix of the rollout, or is the complete solution's own.

@@ -77,6 +77,12 @@ def _check_budgets(params: Params) -> None:
             f"set it to the most tokens that a completion of {drawn[0]} may have (only models with `engine: import` "
             f"do without)",
         )
+    if params.reach.rollouts and not params.sample.temperature:
+        # The scorer gives each of several equally likely tokens probability 1, where an engine draws one of them.
+        reason = (
+            "greedy decoding (`sample.temperature: 0`) has no masses to bound; set it to 0, or sample with temperature"
+        )
+        raise errors.ConflictError("reach.rollouts", params.reach.rollouts, 0, reason)
     hits = params.sample.stop_after
     if hits is None:
         return

@@ -103,7 +103,7 @@ def start_searches(
                 decoding_nlls(completion, each, limit, _end_tokens(params, model))
                 for each, model in ((own, task.place.target), (other, task.place.donor))
             )
-            excluded = bool(np.isinf(own.nlls).any())
+            excluded = own.scored and bool(np.isinf(own.nlls).any())
             known.append(KnownCompletion(completion, own_nlls, other_nlls, own.untempered, excluded))
         searches.append(Search(task, known, params.reach))
     return searches

@@ -44,10 +44,12 @@ class NoDecodingScoresError(LeashError):
 @dataclass(frozen=True)
 class TokenScores:
     """Negative log-likelihoods of a completion's tokens as the model is sampled, and their sum at temperature 1 and
-    top_p 1. A completion that does not fit into the model's window has none: it is impossible."""
+    top_p 1. A completion that does not fit into the model's window is not `scored`: it is impossible, too, though no
+    token is excluded."""
 
     nlls: FloatArray
     untempered: float
+    scored: bool = True
 
 
 def score_completions(params: Params, wanted: Iterable[ToScore], name: str) -> dict[ScoreKey, TokenScores]:
@@ -92,6 +94,6 @@ def _read_scores(content: pa.Table, nlls: str) -> Iterator[TokenScores]:
     """The scores of each row, with the tokens' values from the column `nlls`."""
     for row in content.select(["tokens", "nll", nlls]).to_pylist():
         if row["nll"] is None:
-            yield TokenScores(np.full(row["tokens"], np.inf), np.inf)
+            yield TokenScores(np.full(row["tokens"], np.inf), np.inf, scored=False)
         else:
             yield TokenScores(np.array(row[nlls], dtype=float), row["nll"])

@@ -9,13 +9,14 @@ changed it. Weights and decoding are in the ledger's fingerprint. If they change
 
 When a run is killed, long rollouts are still underway, and short ones are on disk. An engine that draws a rollout from
 its seed again as it was loses nothing by that. From any other engine, new rollouts would take the place of the long
-ones, and some of them would be short: what is short would count too often. So the rollouts that such an engine begins
-are noted first
+ones, and some of them would be short: what is short would count too often. So the rollouts that an engine begins are
+noted first, with the engine if it can draw them again
 
     data/rollouts/drawn/{pair}/{target}/{dataset}/.started-5f1c….jsonl    until a run has ended
 
-and those that a killed run began and did not finish are in the ledger as wrong ones (`finish: lost`). The notes stay as
-long as unplanned rollouts do: a plan may change, and change back after another kill.
+and those that a killed run began and did not finish are in the ledger as wrong ones (`finish: lost`), unless the same
+engine draws them again. The notes stay as long as unplanned rollouts do: a plan may change, and change back after
+another kill.
 """
 
 from __future__ import annotations
@@ -123,10 +124,10 @@ class RolloutStore:
         content = [prompt.user, prompt.system, prompt.chat, planned.prefix]
         return f"{planned.task.problem_id} {atomic_io.hash_strings(json.dumps(content))}"
 
-    def requests_for_missing(self, planned: Iterable[PlannedRollouts]) -> list[Request]:
+    def requests_for_missing(self, planned: Iterable[PlannedRollouts], engine: str | None = None) -> list[Request]:
         """Requests for what is not on disk. Those of equal length are adjacent, so that they can share a batch. What an
-        earlier run began and no run can draw again is kept as wrong."""
-        on_disk, started = self.ledger.have(), self._read_started()
+        earlier run began is kept as wrong, unless this `engine` began it and can draw it again (None: it cannot)."""
+        on_disk, started = self.ledger.have(), self._read_started(engine)
         place = self.place
         name = (self._params.reach.seed, "reach", place.pair, place.target, place.dataset)
         requests: list[Request] = []
@@ -147,24 +148,24 @@ class RolloutStore:
             self.ledger.flush()
             click.echo(
                 f"Note: {pluralize(len(lost), 'rollout')} of {place.target} on {place.dataset} were underway when an "
-                f"earlier run ended. The engine cannot draw the same again, so they count as wrong.",
+                f"earlier run ended. This engine cannot draw the same again, so they count as wrong.",
                 err=True,
             )
         return sorted(requests, key=self._total_tokens)
 
-    def note_started(self, requests: Sequence[Request]) -> None:
-        """Note, before an engine gets them, rollouts that it could not draw again."""
+    def note_started(self, requests: Sequence[Request], engine: str | None = None) -> None:
+        """Note rollouts before an engine gets them. `engine` is None if it cannot draw them again."""
         with self._started_path.open("a") as notes:
             for each in requests:
-                notes.write(json.dumps([each.problem_id, each.samples.start, each.samples.stop]) + "\n")
+                notes.write(json.dumps([each.problem_id, each.samples.start, each.samples.stop, engine]) + "\n")
 
     def take_back_started(self) -> None:
         """No rollout of this round was begun."""
         if self._started_path.exists():
             os.truncate(self._started_path, self._started_before)
 
-    def _read_started(self) -> dict[str, list[int]]:
-        """The numbers of the rollouts that were begun, by their key."""
+    def _read_started(self, engine: str | None) -> dict[str, list[int]]:
+        """The numbers of the rollouts that were begun and that this engine cannot draw again, by their key."""
         started: dict[str, list[int]] = {}
         if not self._started_path.exists():
             return started
@@ -173,8 +174,9 @@ class RolloutStore:
         self._started_before = content.rfind(b"\n") + 1
         os.truncate(self._started_path, self._started_before)
         for line in content[: self._started_before].splitlines():
-            key, begin, end = json.loads(line)
-            started.setdefault(key, []).extend(range(begin, end))
+            key, begin, end, *noted = json.loads(line)  # notes of earlier versions have no engine
+            if engine is None or noted != [engine]:
+                started.setdefault(key, []).extend(range(begin, end))
         return started
 
     def _total_tokens(self, request: Request) -> int:
@@ -202,8 +204,9 @@ def draw_rollouts(
 ) -> int:
     """Draw the planned rollouts of a target model that are not on disk, and keep them; return their number."""
     store_of = {store.place: store for store in stores}
+    engine = spec.label if spec.reproducible else None
     missing = {
-        store.place: store.requests_for_missing(each for each in planned if each.task.place == store.place)
+        store.place: store.requests_for_missing((each for each in planned if each.task.place == store.place), engine)
         for store in stores
     }
     total = sum(len(request.samples) for requests in missing.values() for request in requests)
@@ -212,8 +215,7 @@ def draw_rollouts(
     def begin_units() -> Iterator[DrawUnit]:
         for place, requests in missing.items():
             for unit in split_requests(requests, rows):
-                if not spec.reproducible:
-                    store_of[place].note_started(unit)
+                store_of[place].note_started(unit, engine)
                 yield DrawUnit(place, store_of[place].decoding, unit)
 
     act: Callable[..., Any] = submit_unit if spec.plan.stepping else draw_unit

@@ -38,8 +38,9 @@ def build_row(search: Search, tokenizer: PreTrainedTokenizerBase) -> dict[str, A
     if search.tree.trace:
         row |= {**_bounds(search), **_trace(search, tokenizer)}
         row["cut_token"] = find_cut_token(row["trace_nlls"], search.tree.profile(), row.get("estimate") or 0.0)
-    elif not task.c_target and search.never_drawn:
-        row["status"] = "unreachable"  # otherwise it has hits of its own, or the known ones are too long or never ended
+    # Otherwise the target has hits of its own, or the known completions are too long or never ended.
+    if row["status"] == "no_hit" and not task.c_target and search.never_drawn:
+        row["status"] = "unreachable"
     audited = search.audited()
     row |= {
         "hit_rollouts": [hit.rollout for hit in audited],
@@ -51,9 +52,16 @@ def build_row(search: Search, tokenizer: PreTrainedTokenizerBase) -> dict[str, A
 
 
 def _pooled(search: Search) -> dict[str, Any]:
-    """The pooled mass. If a hit ended the donor's sampling, its number of samples depends on them, which biases it."""
+    """The pooled mass. If a hit ended the donor's sampling, its number of samples depends on them, which biases it. And
+    if scoring calls impossible what a model wrote, its scores are not the probabilities of its samples: such a
+    completion of the donor would count as much as if the target alone could write it."""
     task = search.task
-    if task.donor_stopped:
+    wrote_impossible = any(
+        (each.completion.times[task.place.donor] and each.donor_logp == -np.inf)
+        or (each.completion.times[task.place.target] and each.logp == -np.inf)
+        for each in search.known
+    )
+    if task.donor_stopped or wrote_impossible:
         return {"pooled": None, "pooled_error": None}
     own, other = (
         np.array([each.completion.times[model] for each in search.known])
@@ -81,6 +89,8 @@ def _bounds(search: Search) -> dict[str, Any]:
         times = reachability.amplification(
             n_donor, c_donor, task.n_target, task.c_target, *numbers, estimate, confidence
         )
+    if task.place.role == "rlvr":
+        times = times.inverse()  # the table has the trained model's mass over the base's
     certificate = reachability.lower_bound(*numbers, confidence)
     lengths = np.array([len(prefix) for prefix in cut.prefixes])
     return {

@@ -85,6 +85,7 @@ class Search:
     rollouts: int = 0
     hits: int = 0
     tokens: int = 0
+    reached: bool = False  # whether any rollout was correct
     hits_behind: Counter[Prefix] = field(default_factory=Counter)  # correct final rollouts by prefix
     new_hits: dict[Prefix, tuple[int, Completion]] = field(default_factory=dict)  # correct rollouts of a pilot round
     _found: list[Completion] = field(default_factory=list)  # correct rollouts of the pilot that are known completions
@@ -103,8 +104,9 @@ class Search:
 
     @property
     def never_drawn(self) -> bool:
-        """Whether each of the donor's completions has a token that temperature and top_p exclude."""
-        return all(each.excluded for each in self.of_donor)
+        """Whether temperature and top_p exclude a token of each of the donor's completions, and no rollout that began
+        like one of them was correct."""
+        return not self.reached and all(each.excluded for each in self.of_donor)
 
     def plan(self, number: int) -> list[PlannedRollouts]:
         """Choose the prefixes of a round's rollouts."""
@@ -126,6 +128,7 @@ class Search:
         # Beyond the deepest prefix the tree needs no tokens, and there may be thousands of long rollouts.
         self.tree.record(prefix, tokens[: self.tree.depths[-1]], hit)
         self.tokens += len(tokens) - len(prefix)
+        self.reached |= hit
         if number == len(ROUNDS):
             self.rollouts += 1
             self.hits += hit

@@ -141,8 +141,9 @@ class DisplayColumn:
         values = [row[name] for name in self.names]
         if len(values) == 3 and None not in values:
             return "{} ({} to {})".format(*map(format_value, values))
-        if self.names[0] == "amplification" and values[1] is not None:  # its upper end may be without limit
-            return f"{format_value(values[0])} (at least {format_value(values[1])})"
+        if self.names[0] == "amplification" and values[1] is not None:  # without a limit, or a value
+            end = f"at least {format_value(values[1])}" if values[2] is None else f"at most {format_value(values[2])}"
+            return f"{format_value(values[0])} ({end})"
         if len(values) == 2 and values[1] is not None and values[0] != values[1]:
             return "{} to {}".format(*map(format_value, values))
         return format_value(values[0])

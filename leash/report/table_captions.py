@@ -77,10 +77,10 @@ TABLE_CAPTIONS: dict[str, tuple[str, str]] = {  # title, note
         "correct samples of both, too low if these miss ways to solve it. Certificate: a proven lower bound, from "
         "rollouts of the target that begin like a correct completion; rollouts and hits are those of its final round, "
         "prefixes what they began with, depth their mean tokens. Estimate: the same without the margin for luck, with "
-        "the plain samples that begin in no such way. Upper: by the target's plain samples. Amplification: the donor's "
-        "mass as a multiple of the target's. Cut place: the token of the donor's likeliest completion at which the "
-        "chance of a correct answer rises most. Unreachable: every known correct completion is impossible at this "
-        "temperature and top_p.",
+        "the plain samples that begin in no such way. Upper: by the target's plain samples. Amplification: the "
+        "trained model's mass as a multiple of the base's, in E as in S. Cut place: the token of the donor's likeliest "
+        "completion at which the chance of a correct answer rises most. Unreachable: every known correct completion is "
+        "impossible at this temperature and top_p, and no rollout that began like one was correct.",
     ),
     "reach_expected": (
         "What to expect with far more samples",

@@ -39,7 +39,7 @@ class PrefixTree:
     """Known correct completions of a problem with the target's nll of each token, and rollouts from their prefixes.
 
     `depths` are the lengths that prefixes may have. `trace` is the donor's completion that is likeliest under the
-    target; empty if all are impossible."""
+    target, or if all are impossible, the one with the longest possible beginning; empty if none has any."""
 
     def __init__(self, completions: Sequence[tuple[Prefix, FloatArray]], depths: Sequence[int] | None = None) -> None:
         self._known: dict[Packed, FloatArray] = {}
@@ -50,8 +50,7 @@ class PrefixTree:
         self._donor = dict(self._known)
         self._progress = np.minimum(mean_cumulative(list(self._donor.values())), MAX_NLL)
         self.depths = self._choose_depths() if depths is None else tuple(sorted(set(depths)))
-        possible = [(nlls[-1], unpack(completion)) for completion, nlls in self._donor.items() if nlls[-1] < np.inf]
-        self.trace: Prefix = min(possible)[1] if possible else ()
+        self.trace, self._possible = self._choose_trace()
 
     def add(self, completion: Prefix, nlls: FloatArray) -> None:
         """A correct completion that the model can write."""
@@ -63,6 +62,15 @@ class PrefixTree:
         """A rollout that began with this prefix and became this completion (all its tokens)."""
         self._rollouts.append(Rollout(len(prefix), pack(completion), hit))
         self._levels = None
+
+    def _choose_trace(self) -> tuple[Prefix, int]:
+        """The trace, and how many of its first tokens are possible."""
+        candidates: list[tuple[float, float, Prefix, int]] = []
+        for completion, nlls in self._donor.items():
+            if possible := int((nlls < np.inf).sum()):
+                rank = -possible if possible < len(nlls) else -np.inf
+                candidates.append((rank, float(nlls[possible - 1]), unpack(completion), possible))
+        return min(candidates)[2:] if candidates else ((), 0)
 
     def _choose_depths(self) -> tuple[int, ...]:
         longest = len(self._progress)
@@ -84,7 +92,7 @@ class PrefixTree:
         chosen = [level for level in usable if level.depth in wanted]
         for i, level in enumerate(chosen):
             share = (i + 1) * rollouts // len(chosen) - i * rollouts // len(chosen)
-            along = min(TRACE_ROLLOUTS, share) if level.depth < len(self.trace) else 0
+            along = min(TRACE_ROLLOUTS, share) if level.depth <= min(self._possible, len(self.trace) - 1) else 0
             prefixes += [self.trace[: level.depth]] * along
             chances = level.mass / level.mass.sum() + level.donors / level.donors.sum()
             drawn = random.choice(len(level.mass), share - along, p=chances / 2)

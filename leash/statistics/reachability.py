@@ -88,7 +88,8 @@ def estimate_mass(
     whole_mass: float, open_mass: float, hits: int, rollouts: int, other_hits: int, n_target: int
 ) -> float:
     """An unbiased estimate of the mass: that of the cut, and of all else from the target's plain samples, of which
-    `other_hits` of n_target are correct and begin with no member of the cut."""
+    `other_hits` of n_target are correct and begin with no member of the cut. It can be above 1: clipped, it would be
+    too low on average."""
     inside = open_mass * hits / rollouts if rollouts else 0.0
     return whole_mass + inside + (other_hits / n_target if n_target else 0.0)
 
@@ -100,11 +101,17 @@ def upper_bound(n: int, c: int, confidence: float) -> float:
 
 @dataclass(frozen=True)
 class Amplification:
-    """How many times the target's mass the donor's is. None: unknown, or without limit."""
+    """How many times one model's mass the other's is. None: unknown, or without limit."""
 
     value: float | None
     low: float | None
     high: float | None
+
+    def inverse(self) -> Amplification:
+        """The same with the models exchanged. Without an upper limit, the inverse has the lower limit 0."""
+        if self.low is None:
+            return self
+        return Amplification(1 / self.value if self.value else None, 1 / self.high if self.high else 0.0, 1 / self.low)
 
 
 def amplification(

@@ -93,6 +93,8 @@ def find_planned_tasks(params: Params) -> tuple[list[Task] | None, list[str]]:
     """For `leash plan`: the problems that the verdicts on disk would have examined (None: problems or verdicts are
     missing or unusable, which their stages report), and sentences on what is left out. Needs no weights and no network,
     so it compares no tokenizers."""
+    if not params.sample.temperature:
+        return [], []  # greedy decoding, which has no masses to bound
     runs = [
         (model, dataset)
         for pair in params.run.pairs

@@ -244,7 +244,9 @@ def compare_base_with_itself(goals: Goals) -> None:
     params["reach"] = {**params.get("reach", {}), "rollouts": 1024}
     run_stages(params)
     intervals = [
-        (row["amplification_low"], row["amplification_high"]) for row in read_rows("again") if row["amplification_low"]
+        (row["amplification_low"], row["amplification_high"])
+        for row in read_rows("again")
+        if row["amplification_low"] is not None
     ]
     covered = [low <= 1 and (high is None or high >= 1) for low, high in intervals]
     print(

@@ -46,6 +46,12 @@ BAD: list[tuple[dict[str, dict[str, Any]], type[errors.ParamError], str, dict[st
         "sample.stop_after",
         {"value": 1, "limit": 9},
     ),
+    (
+        {"sample": {"temperature": 0}, "reach": {"rollouts": 64}},
+        errors.ConflictError,
+        "reach.rollouts",
+        {"value": 64, "limit": 0},
+    ),
     *[
         (
             {"sample": {"stop": stops}},

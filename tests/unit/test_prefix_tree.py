@@ -120,17 +120,31 @@ def test_depths_are_at_equal_steps_of_the_nll() -> None:
 
 def test_impossible_completions_still_have_possible_prefixes() -> None:
     tree = PrefixTree([with_chances((1, 0.1), (2, 0.0), (END, 1.0))])
-    assert tree.trace == ()
+    assert tree.trace == (1, 2, END)
     assert tree.profile() == []
     assert set(tree.first_round(10, stream("impossible"))) == {(1,)}
     tree.record((1,), (1, 3, END), True)
+    assert tree.profile() == [(1, 1, 1)]
     cut = tree.best_cut(10, 0.95)
     assert cut is not None
     assert cut.prefixes == ((1,),)
     assert cut.whole_mass == 0.0
     nothing = PrefixTree([with_chances((1, 0.0), (END, 1.0))])
     assert nothing.best_cut(10, 0.95) is None
+    assert nothing.trace == ()
     assert nothing.first_round(10, stream("impossible")) == []
+
+
+def test_the_trace_has_the_longest_possible_beginning_unless_one_is_possible_as_a_whole() -> None:
+    short, likelier = with_chances((1, 0.9), (2, 0.0), (END, 1.0)), with_chances((3, 0.2), (4, 0.9), (END, 0.0))
+    longest = with_chances((3, 0.2), (5, 0.1), (6, 0.1), (7, 0.0), (8, 0.5), (END, 1.0))
+    whole = with_chances((1, 0.9), (END, 1e-9))
+    assert PrefixTree([short, likelier]).trace == likelier[0]
+    assert PrefixTree([short, likelier, longest, whole]).trace == whole[0]
+    tree = PrefixTree([short, likelier, longest])
+    assert tree.trace == longest[0]
+    # No rollout starts where the target never comes.
+    assert set(tree.first_round(400, stream("impossible"))) == {(1,), (3,), (3, 4), (3, 5), (3, 5, 6)}
 
 
 def test_a_completion_that_is_added_twice_counts_once() -> None:

@@ -11,12 +11,15 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import chdir, closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
 from leash import database, tables
 from leash.engines import selection
@@ -26,13 +29,14 @@ from leash.engines.protocol import Decoding, PrefixNotSupportedError, Request
 from leash.engines.selection import EngineSpec, build_engine_spec
 from leash.engines.torch_engine import TorchEngine
 from leash.grading.graders import registry
+from leash.params.errors import ConflictError
 from leash.params.groups import Params, Reach
 from leash.problems import Problem, load_problems
 from leash.prompts import Prompt
-from leash.reach import examine, tasks
+from leash.reach import examine, known_scores, tasks
 from leash.reach.hits import HitChecker
 from leash.reach.known import Completion, build_completions, count_distinct
-from leash.reach.known_scores import score_completions
+from leash.reach.known_scores import TokenScores, score_completions
 from leash.reach.rollouts import RolloutStore, draw_rollouts, plan_rollouts
 from leash.reach.rows import build_row, find_cut_token
 from leash.reach.search import MAX_NEW_COMPLETIONS, KnownCompletion, Search
@@ -41,6 +45,7 @@ from leash.scheduler.worker_plan import WorkerPlan
 from leash.scoring.score_tables import MADE_WITH_KEY
 from leash.statistics.prefix_tree import Prefix
 from leash.weights import Weights, find_weights, load_end_tokens, load_model, load_tokenizer
+from stages.cli import main
 from stages.fetch import stage as fetch
 from stages.mass import stage as mass
 from stages.reach import stage as reach
@@ -155,6 +160,10 @@ def test_bounds_are_in_order_and_the_trace_is_a_completion_of_the_donor(examined
         assert all(hits <= trials for trials, hits in zip(row["profile_trials"], row["profile_hits"], strict=True))
         assert 0 <= row["cut_token"] < len(tokens)
         assert row["amplification_low"] < row["amplification"] < row["amplification_high"]
+        donor_mass = row["c_donor"] / row["n_donor"]
+        masses = (donor_mass, row["estimate"]) if row["target"] == "base" else (row["estimate"], donor_mass)
+        assert row["amplification"] == pytest.approx(masses[0] / masses[1])  # trained over base
+    assert {row["target"] for row in certified} == {"base", "rlvr"}
     assert any(row["hits"] and row["depth"] > 0 for row in certified)
 
 
@@ -291,12 +300,12 @@ class Unsteady:
         self._engine.close()
 
 
-def fail_once(monkeypatch: pytest.MonkeyPatch, error: Exception, failing: int) -> None:
-    """One run with an engine that cannot draw the same rollout again, and fails."""
+def fail_once(monkeypatch: pytest.MonkeyPatch, error: Exception, failing: int, *, reproducible: bool = False) -> None:
+    """One run with an engine that fails and, unless it is `reproducible`, cannot draw the same rollout again."""
 
     def build(params: Params, model: str, **_: bool) -> EngineSpec:
         make = partial(Unsteady, find_weights(params, model), error, failing)
-        return EngineSpec("torch", "torch", make, 8, WorkerPlan(at_once=2), reproducible=False)
+        return EngineSpec("torch", "torch", make, 8, WorkerPlan(at_once=2), reproducible)
 
     with monkeypatch.context() as patched:
         patched.setattr(examine, "build_engine_spec", build)
@@ -320,6 +329,33 @@ def test_rollouts_that_were_underway_count_as_wrong_if_the_engine_cannot_draw_th
     assert sum(1 for _ in _stored()) == sum(row["pilot"] + row["rollouts"] for row in rows())
     assert not list(Path("data/rollouts").rglob(".started*"))
     assert reach.run(parameters()) == (0, [])
+
+
+def test_rollouts_that_another_engine_began_count_as_wrong(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each engine draws the same again from a seed, but not the same as the other."""
+    fail_once(monkeypatch, ServerUnavailableError("server", "The connection broke."), 4, reproducible=True)
+    done = {(row["problem_id"], row["sample"]) for row in _stored()}
+    assert done
+
+    def build(params: Params, model: str, **prefixes: bool) -> EngineSpec:
+        return replace(build_engine_spec(params, model, **prefixes), package="numpy")  # another version
+
+    with monkeypatch.context() as patched:
+        patched.setattr(examine, "build_engine_spec", build)
+        reach.run(parameters())
+    lost = {(row["problem_id"], row["sample"]) for row in _stored() if row["finish"] == "lost"}
+    assert 8 <= len(lost) <= 2 * 2 * 8
+    assert not done & lost
+    assert not list(Path("data/rollouts").rglob(".started*"))
+
+
+def test_nothing_is_lost_if_the_same_engine_draws_the_same_again(
+    run: Path, examined: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_once(monkeypatch, ServerUnavailableError("server", "The connection broke."), 4, reproducible=True)
+    assert list(Path("data/rollouts").rglob(".started*"))
+    reach.run(parameters())
+    assert files(run) == files(examined)
 
 
 def test_lost_rollouts_stay_lost_if_the_plan_changes_and_changes_back(
@@ -347,7 +383,9 @@ def test_a_note_that_a_kill_cut_off_stops_no_later_run(run: Path) -> None:
             with notes.open("a") as file:
                 file.write('["cut')
             assert store.requests_for_missing([]) == []
-    assert [json.loads(line) for line in notes.read_text().splitlines()] == [["first", 0, 3], ["second", 0, 3]]
+    assert [json.loads(line) for line in notes.read_text().splitlines()] == [
+        [name, 0, 3, None] for name in ("first", "second")
+    ]
 
 
 def interrupt(*_: object) -> None:
@@ -474,6 +512,21 @@ def test_off_by_default_writes_empty_tables(run: Path) -> None:
     assert not Path("data/rollouts/drawn").exists()
 
 
+def test_greedy_decoding_has_no_certificates_and_all_else(project: Params) -> None:
+    """Where two tokens are equally likely, the scorer gives each of them probability 1, and an engine draws one."""
+    greedy = {"k": 1, "batch": 64, "temperature": 0}
+    with pytest.raises(ConflictError) as refused:
+        parameters(sample=greedy)
+    assert refused.value.key == "reach.rollouts"
+    done = CliRunner().invoke(main, ["reach"])
+    assert done.exit_code == 2
+    assert "`reach.rollouts` is 64" in done.stderr
+    params = draw(parameters(sample=greedy, reach={"rollouts": 0}, categorize={"k": "all"}))
+    assert reach.run(params) == (0, [])
+    assert rows() == []
+    assert reach.find_planned_tasks(params) == ([], [])  # so `leash plan` advises no rollouts
+
+
 def test_pairs_that_cannot_be_examined_are_left_out_with_a_sentence(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def left_out(params: Params, *words: str) -> None:
         drawn, sentences = reach.run(params)
@@ -530,13 +583,11 @@ def test_under_a_nucleus_what_lies_outside_has_probability_0(tmp_path: Path) -> 
         assert outside
         for row in outside:
             if row["status"] == "unreachable":
-                assert (row["pilot"], row["rollouts"], row["certificate"]) == (0, 0, None)
+                assert not row["certificate"]
                 assert row["untempered"] > 0
-            else:
-                assert row["outside"] < row["completions"]
-        for row in rows():
             if row["trace_nlls"]:
-                assert np.isfinite(row["trace_nlls"]).all()
+                impossible = np.flatnonzero(np.isinf(row["trace_nlls"])).tolist()
+                assert not impossible or (row["outside"] and max(row["profile_depths"], default=0) <= impossible[0])
 
 
 def test_a_problem_whose_known_completions_are_all_impossible_is_unreachable(project: Params) -> None:
@@ -545,7 +596,7 @@ def test_a_problem_whose_known_completions_are_all_impossible_is_unreachable(pro
 
     def row(c_target: int, excluded: bool = True) -> dict[str, Any]:
         completion = Completion((5, 6), "a", True, times=Counter(base=3))
-        known = KnownCompletion(completion, np.array([0.1, np.inf]), np.array([0.1, 0.1]), 9.0, excluded)
+        known = KnownCompletion(completion, np.array([np.inf, 0.1]), np.array([0.1, 0.1]), 9.0, excluded)
         search = Search(tasks.Task(place, "p", 100, c_target, 100, 3, False), [known], Reach(rollouts=64))
         assert [search.plan(number) for number in (1, 2, 3)] == [[], [], []]
         return build_row(search, tokenizer)
@@ -557,6 +608,89 @@ def test_a_problem_whose_known_completions_are_all_impossible_is_unreachable(pro
     assert row(1)["status"] == "no_hit"  # by a completion of its own it is reached
     assert row(0, excluded=False)["status"] == "no_hit"  # too long, say: the settings exclude no token
     tables.table_from_rows([found], tables.REACH_SCHEMA).validate(full=True)
+
+
+@pytest.mark.parametrize("writer", ["base", "rlvr"])
+def test_no_mass_is_pooled_if_a_model_wrote_what_scoring_calls_impossible(project: Params, writer: str) -> None:
+    """The model's window does not hold the completion, say: then the scores are not those of the model that wrote."""
+    tokenizer = load_tokenizer(find_weights(project, "base"))
+
+    def pooled(nll: float, donor_nll: float, times: Counter[str]) -> Any:
+        known = KnownCompletion(Completion((5,), "a", True, times=times), np.array([nll]), np.array([donor_nll]), 30.0)
+        return build_row(search_with([known]), tokenizer)["pooled"]
+
+    nlls = {"rlvr": 30.0, "base": 1.0}
+    assert pooled(nlls["rlvr"], nlls["base"], Counter({writer: 42})) < 1e-9
+    nlls[writer] = np.inf
+    assert pooled(nlls["rlvr"], nlls["base"], Counter({writer: 42})) is None
+    # The other model never wrote it, so it may well be impossible there.
+    assert pooled(nlls["rlvr"], nlls["base"], Counter({"base" if writer == "rlvr" else "rlvr": 1})) is not None
+
+
+def test_beginnings_of_impossible_completions_are_prefixes(project: Params) -> None:
+    """Each of the donor's completions has one token that the target never draws. What comes before it may still lead to
+    a correct answer."""
+    tokenizer = load_tokenizer(find_weights(project, "base"))
+
+    def examined(*correct: int) -> tuple[Search, dict[str, Any]]:
+        """After rollouts that are correct in these rounds."""
+        known = []
+        for first, chance in ((5, 1e-3), (6, 1e-4)):
+            completion = Completion((first, 7, 8), "a", True, times=Counter(base=2))
+            nlls = np.array([-math.log(chance), 0.1, np.inf])
+            known.append(KnownCompletion(completion, nlls, np.full(3, 0.1), 9.0, excluded=True))
+        search = search_with(known)
+        for number in (1, 2, 3):
+            for each in search.plan(number):
+                for rollout in each.numbers:
+                    search.record(number, each.prefix, (*each.prefix, 9, rollout), number in correct)
+        return search, build_row(search, tokenizer)
+
+    search, found = examined(1, 2, 3)
+    assert (found["status"], found["pilot"], found["rollouts"], found["hits"]) == ("certified", 32, 32, 32)
+    assert set(search.cut.prefixes if search.cut else ()) == {(5,), (6,)}
+    assert 0.9 * 1.1e-3 < found["certificate"] < 1.1e-3
+    assert found["outside"] == found["completions"] == 2
+    assert found["trace_nlls"] == [pytest.approx(-math.log(1e-3)), 0.1, math.inf]
+    assert found["profile_depths"] == [1, 2]
+    tables.table_from_rows([found], tables.REACH_SCHEMA).validate(full=True)
+    _, found = examined()
+    assert (found["status"], found["pilot"], found["certificate"]) == ("unreachable", 16, 0)
+    assert found["cut_token"] == 2  # the excluded one
+    _, found = examined(1)
+    assert (found["status"], found["certificate"]) == ("no_hit", 0)  # it was reached, though by no rollout that counts
+
+
+def test_a_completion_that_was_not_scored_has_no_excluded_token(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is longer than the model's context window. At top_p 1 no token of any other is excluded."""
+    params = parameters()
+    connection = database.open_database(params, only=["completions", "verdicts"])
+    found = reach.find_tasks(params, tasks.find_places(params)[0], connection)[:1]
+    written = reach.load_correct(connection, found)
+    target = found[0].place.target
+    tokenizers = {target: load_tokenizer(find_weights(params, target))}
+
+    def start() -> Search:
+        [search] = examine.start_searches(params, found, written, tokenizers)
+        return search
+
+    assert not start().never_drawn
+
+    def fit_nothing(content: Any, nlls: str) -> Iterator[TokenScores]:
+        without = [None] * len(content)
+        for name in ("nll", "token_nlls"):
+            place = content.schema.get_field_index(name)
+            content = content.set_column(place, name, pa.array(without, content.schema.field(name).type))
+        yield from read_scores(content, nlls)
+
+    read_scores = known_scores._read_scores
+    monkeypatch.setattr(known_scores, "_read_scores", fit_nothing)
+    search = start()
+    assert all(each.logp == -math.inf for each in search.known)
+    assert not search.never_drawn
+    assert search.plan(1) == []
+    row = build_row(search, tokenizers[target])
+    assert (row["status"], row["pooled"], row["untempered"]) == ("no_hit", None, 0)
 
 
 def search_of(*known: tuple[Prefix, list[float], str]) -> Search:

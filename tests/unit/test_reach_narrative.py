@@ -29,7 +29,7 @@ def analysis(lost: dict[str, Any], new: dict[str, Any] | None = None, k: int = 1
 
 ROW = {
     **{"status": "certified", "target": "rlvr", "n_target": 1024, "upper": 0.00292, "certificate": 6.49e-5},
-    **{"amplification": 1536.0, "amplification_low": 319.0, "amplification_high": 8010.0},
+    **{"amplification": 1 / 1536, "amplification_low": 1 / 8010, "amplification_high": 1 / 319},
     **{"pilot": 1024, "rollouts": 1024, "completions": 3, "untempered": 1e-9},
     **{"cut_token": 1, "trace_tokens": ["a", " 7", "b"], "trace_nlls": [0.1, 6.0, 0.1]},
     **{"profile_depths": [1, 2], "profile_trials": [300, 400], "profile_hits": [3, 380]},
@@ -94,7 +94,11 @@ def test_the_section_counts_what_is_not_proven() -> None:
     assert first.endswith("1 was not examined.")
     # Ranges are rounded outwards.
     assert "101.2 to 110.0 P, 0.0 to 1.1 E" in others[0]
+    assert "; samples alone leave masses up to 2.9e-3 possible on each (95%); 1 was not" in first
+    everything = reach_sentences(analysis(category(17, 1, 6, 12, 17)), "mine", "tuned")[0]
+    assert "samples alone" not in everything
     nothing = category(3, largest_certificate=0.0)
+    assert "samples alone leave masses up to 2.9e-3" in reach_sentences(analysis(nothing), "mine", "tuned")[0]
     assert "is proven for tuned (95%), which is no proof" in reach_sentences(analysis(nothing), "mine", "tuned")[0]
 
 
@@ -116,8 +120,12 @@ def test_a_certificate_as_a_frequency() -> None:
         "The leash was cut at token 2 of 3."
     )
     assert about(target="base")[0].startswith("tuned reaches it with")
-    assert about(amplification_high=None)[1] == "The mass of mine is at least 310 times as large (95%)."
-    assert about(amplification_low=None, amplification=None, cut_token=None)[1:] == []
+    assert about(amplification_low=0.0)[1] == "The mass of mine is at least 310 times as large (95%)."
+    new = {"target": "base", "amplification": 1536.0, "amplification_low": 319.0, "amplification_high": 8010.0}
+    assert about(**new)[1] == amplification
+    assert about(**new | {"amplification_high": None})[1] == about(amplification_low=0.0)[1]
+    unknown = dict.fromkeys(("amplification", "amplification_low", "amplification_high", "cut_token"))
+    assert about(**unknown)[1:] == about(target="base", **unknown)[1:] == []
 
 
 def test_without_a_certificate_only_the_upper_bound_is_said() -> None:
@@ -126,10 +134,12 @@ def test_without_a_certificate_only_the_upper_bound_is_said() -> None:
 
 
 def test_unreachable_is_said_of_the_settings() -> None:
-    [sentence] = about(status="unreachable")
+    [sentence] = about(status="unreachable", pilot=0, rollouts=0)
     assert sentence.startswith("At these settings (temperature 0.8, top_p 0.9), tuned can't write any of the 3 known")
     assert sentence.endswith("At temperature 1 and top_p 1 their mass is 1e-9.")
     assert "the only known correct completion" in about(status="unreachable", completions=1)[0]
+    # Rollouts went from the possible beginnings of these completions.
+    assert about(status="unreachable") == [sentence, *about(status="no_hit")]
 
 
 @pytest.mark.parametrize("mass", [6.45e-5, 1e-6, 9.99e-4, 0.0123, 0.5, 1.0, 3.3e-9])

@@ -15,6 +15,7 @@ import pytest
 from leash import json_checksum, tables
 from leash.params.groups import Params
 from leash.report import analysis_files
+from leash.report.cells import DisplayColumn
 from leash.report.figures import drawing
 from leash.report.metrics import round_floats
 from leash.report.narrative import reach_headline
@@ -251,6 +252,18 @@ def test_an_analysis_of_an_earlier_version_is_refused() -> None:
         assert caught.value.key == "all.reach"
     finally:
         path.write_text(before)
+
+
+def test_an_amplification_without_a_limit_or_a_value_shows_what_is_known() -> None:
+    names = ("amplification", "amplification_low", "amplification_high")
+    column = DisplayColumn("amplification", names, True)
+
+    def cell(*values: float | None) -> str:
+        return column.cell(dict(zip(names, values, strict=True)))
+
+    assert cell(100.0, 20.0, 500.0) == "100.0 (20.0 to 500.0)"
+    assert cell(100.0, 20.0, None) == "100.0 (at least 20.0)"
+    assert cell(None, 0.0, 0.05).endswith(" (at most 0.050)")
 
 
 def test_a_long_profile_keeps_its_ends_and_the_cut() -> None:

@@ -60,13 +60,15 @@ def reach_sentences(analysis: Analysis, base: str, trained: str) -> list[str]:
 
 def problem_reach_sentences(row: Row, target: str, donor: str, confidence: float, settings: str) -> list[str]:
     """What is known about a model's mass on one problem. `settings` names temperature and top_p."""
-    if row["status"] == "unreachable":
-        return [_unreachable_sentence(row, target, settings)]
     percent = f"{confidence * 100:g}%"
     most = f"its {pluralize(row['n_target'], 'sample')} allow at most {format_mass(row['upper'], 'up')}"
-    if row["status"] == "no_hit":
-        rollouts = pluralize(row["pilot"] + row["rollouts"], "rollout")
-        return [f"No certificate for {target} was found with {rollouts}, {NO_PROOF}: {most} ({percent})."]
+    if row["status"] != "certified":
+        rollouts = row["pilot"] + row["rollouts"]
+        found = f"No certificate for {target} was found with {pluralize(rollouts, 'rollout')}, {NO_PROOF}"
+        sentences = [f"{found}: {most} ({percent})."]
+        if row["status"] == "no_hit":
+            return sentences
+        return [_unreachable_sentence(row, target, settings), *(sentences if rollouts else ())]
     still = "still reaches" if row["target"] == "rlvr" else "reaches"
     sentences = [
         f"{target} {still} it with probability at least {format_mass(row['certificate'], 'down')}, once in "
@@ -140,6 +142,9 @@ def _letter_sentence(found: Row, letter: str, target: str, reach: Row) -> str:
         rest.append(
             f"on {number:,} every known correct completion is impossible for {target} at this temperature and top_p"
         )
+    if max(found["proven"].values()) < found["examined"]:  # the smallest of the upper bounds holds for each
+        possible = format_mass(found["smallest_upper"], "down")
+        rest.append(f"samples alone leave masses up to {possible} possible on each ({percent})")
     if number := found["problems"] - found["examined"]:
         rest.append(f"{number:,} {'was' if number == 1 else 'were'} not examined")
     return f"{letter}: of {problems}, {what}{''.join(f'; {part}' for part in rest)}."
@@ -174,6 +179,8 @@ def _unreachable_sentence(row: Row, target: str, settings: str) -> str:
 def _amplification_sentence(row: Row, donor: str, percent: str) -> str:
     """How many times the target's mass the donor's is; a bound that is not known is not said."""
     value, low, high = (row[f"amplification{end}"] for end in ("", "_low", "_high"))
+    if row["target"] == "rlvr":  # the amplification is the target's mass over the donor's
+        value, low, high = (1 / each if each else None for each in (value, high, low))
     if low is None:
         return ""
     least = format_factor(low, "down")
