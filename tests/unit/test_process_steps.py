@@ -99,6 +99,21 @@ def test_another_order_of_terms_and_factors_is_the_same_computation(
     assert check_working(problem, f"{working} , \\boxed{{ {answer} }}", answer) == Working("sound")
 
 
+@pytest.mark.parametrize(
+    ("problem", "working", "answer"),
+    [
+        (CHAIN, "12 + 5 = 17 , 17 - 3 = 14 , 14", "14"),
+        (CHAIN, "12 + 5 = 17\n17 - 3 = 14\n14.", "14"),
+        (CHAIN, "12 + 5 = 17 , 17 - 3 = 14.", "14"),
+        (MAKE, "8 - 1 = 7 , 7 * 3 = 21 , ( 8 - 1 ) * 3", "( 8 - 1 ) * 3"),
+        (MAKE, "8 - 1 = 7 , 7 * 3 = 21 , (8 - 1)*3", "( 8 - 1 ) * 3"),
+    ],
+)
+def test_an_answer_without_a_box_is_no_step(problem: Problem, working: str, answer: str) -> None:
+    assert check_working(problem, working, answer) == Working("sound")
+    assert check_working(problem, working.replace("= 14", "= 15").replace("= 21", "= 22"), answer).process == "unsound"
+
+
 def test_an_operand_that_is_given_and_computed_is_tried_both_ways() -> None:
     problem = {"question": "make 7 from 2 1 3 3 :", "gold": ["7"], "grader": "make", "meta": {"numbers": [2, 1, 3, 3]}}
     text = "2 + 1 = 3 , 3 * 3 = 9 , 9 - 3 = 6 , \\boxed{ %s }"
