@@ -10,6 +10,7 @@ import pytest
 from leash.grading.process.checkers import Working, check_working
 from leash.grading.process.equations import check_equations, read_equations
 from leash.grading.process.planting import plant_error
+from leash.grading.reading import read_answer
 from leash.problems import Problem
 from leash.statistics import seeds
 
@@ -320,6 +321,21 @@ def test_errors_are_planted_before_an_invented_question() -> None:
     rng = seeds.stream("test", "planting", "run-on")
     planted = {plant_error(APPLES, text, "12", rng) for _ in range(20)}
     assert all(each and each.endswith(" apples.\n\\boxed{12}\n") for each in planted), planted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "He buys 3 boxes for 4 dollars each. So he pays 3 × 4 = 12 dollars.",
+        "He buys 3 boxes for 4 dollars each, so the total is 3 * 4 = 12.",
+        "First 1 + 2 = 3 boxes.\n\nThe final answer is 12, since 3 * 4 = 12.",
+    ],
+)
+def test_a_planted_error_leaves_the_answer_of_either_reading(text: str) -> None:
+    rng = seeds.stream("test", "planting", "candidates")
+    planted = {plant_error(APPLES, text, "12", rng) for _ in range(60)}
+    assert len(planted) > 5
+    assert {planted_text and read_answer(planted_text, "math", "stop").answer for planted_text in planted} == {"12"}
 
 
 def test_every_kind_of_true_equation_can_be_corrupted() -> None:
