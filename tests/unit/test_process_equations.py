@@ -435,6 +435,62 @@ def test_percent_that_is_added_to_an_amount_is_no_ordinary_sum(text: str, expect
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("20% of 50 = 1000.", "unchecked"),
+        (r"15\% \times 200 = 3000.", "unchecked"),
+        ("50% × 40 = 2000.", "unchecked"),
+        ("60% / 3 = 20.", "unchecked"),
+        ("20% of 50 = 10%.", "unchecked"),
+        ("20% = 20.", "unchecked"),
+        ("20% of 50 = 900.", "unsound"),
+        ("20% × 50% = 1000%.", "unchecked"),
+        ("20% of 50 = 10.", "sound"),
+        ("20% × 50% = 10%.", "sound"),
+        ("12% + 5% = 17%.", "sound"),
+        # the result of a sum, of 100% and of 100 may be told in percent or without the sign
+        ("12% + 5% = 17.", "sound"),
+        ("12% + 5% = 18.", "unsound"),
+        (r"\frac{1}{4} \times 100\% = 25.", "sound"),
+        ("100% × 1/4 = 25.", "sound"),
+        ("1/4 * 100 = 25%.", "sound"),
+        ("1/4 * 100 = 35%.", "unsound"),
+    ],
+)
+def test_percent_is_a_unit_of_sums_only(text: str, expected: str) -> None:
+    assert check(text).process == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1/3 = 0.33.", "sound"),
+        ("1/3 = 0.34.", "unsound"),
+        ("2/3 = 0.66.", "sound"),
+        ("2/3 = 0.67.", "sound"),
+        ("2/3 = 0.68.", "unsound"),
+        ("1/8 = 0.13.", "sound"),
+        ("-2/3 = -0.66.", "sound"),
+        ("-1/3 = -0.34.", "unsound"),
+        ("100/3 = 33.3.", "sound"),
+        ("100/3 = 33.4.", "unsound"),
+        ("5/6 = 83%.", "sound"),
+        ("5/6 = 84%.", "unsound"),
+        (r"\sqrt{2} = 1.41.", "sound"),
+        (r"\sqrt{2} = 1.42.", "unsound"),
+        (r"\sqrt{3} = 1.73.", "sound"),
+        (r"\sqrt{5} = 2.23.", "sound"),
+        (r"10^5 / 3 = 3.4 \times 10^4.", "unsound"),
+        (r"10^5 / 3 = 3.3 \times 10^4.", "sound"),
+        ("1/3 ≈ 0.34.", "unchecked"),
+        ("66.67 * 3 = 200.", "unchecked"),
+    ],
+)
+def test_a_decimal_is_rounded_or_cut_and_nothing_else(text: str, expected: str) -> None:
+    assert check(text).process == expected
+
+
+@pytest.mark.parametrize(
     "text",
     ["12 = 12", r"12 = \boxed{12}", "12.0 = 12", "-12 = -12", r"80% = \boxed{80\%}", r"3/4 = \boxed{\frac{3}{4}}"],
 )
