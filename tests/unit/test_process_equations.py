@@ -492,6 +492,33 @@ def test_a_decimal_is_rounded_or_cut_and_nothing_else(text: str, expected: str) 
 
 @pytest.mark.parametrize(
     "text",
+    [
+        "45 + 45 = 1 hour 30 minutes.",
+        "45 + 45 = 1 hour and 30 minutes.",
+        "45 + 45 = 1 hour, 30 minutes.",
+        "45 + 30 + 15 = $1$ hour $30$ minutes.",
+        r"45 + 45 = 1 \text{ hour } 30 \text{ minutes}.",
+        "45 min + 45 min = 1 hour 30 min.",
+        "1 hour 30 minutes = 45 + 45.",
+        "1 hour 30 minutes + 15 minutes = 105 minutes.",
+        "15 minutes + 1 hour 30 minutes = 105 minutes.",
+        "60 + 6 = 5 feet 6 inches.",
+    ],
+)
+def test_a_value_of_two_units_is_no_flaw(text: str) -> None:
+    assert check(text).process == "unchecked"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["We have 3 boxes and 4 * 5 = 21.", "So 4 * 5 = 21 apples in 3 boxes.", "It is 4 * 5 = 21 apples. 3 are left."],
+)
+def test_another_number_near_an_equation_does_not_excuse_it(text: str) -> None:
+    assert check(text).process == "unsound"
+
+
+@pytest.mark.parametrize(
+    "text",
     ["12 = 12", r"12 = \boxed{12}", "12.0 = 12", "-12 = -12", r"80% = \boxed{80\%}", r"3/4 = \boxed{\frac{3}{4}}"],
 )
 def test_the_same_number_on_both_sides_is_no_working(text: str) -> None:
