@@ -518,6 +518,33 @@ def test_another_number_near_an_equation_does_not_excuse_it(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "flawed",
+    [
+        "12 × 7 = 94. But he has 3 more.",
+        "There is no tax: 12 × 7 = 94, no more.",
+        "We look at each digit. Then 12 × 7 = 94.",
+        "12 × 7 = 94, and the remainder is left.",
+        "I would say 12 × 7 = 94.",
+        "Suppose 2 + 2 = 5.",
+        "12 × 7 = 94. Wait, 7 × 12 = 84.",
+    ],
+)
+def test_a_flaw_that_is_dropped_for_doubt_leaves_nothing_sound(flawed: str) -> None:
+    assert check(flawed).process == "unchecked"
+    assert check(f"First 1 + 2 = 3.\n\n{flawed}").process == "unchecked"
+    thinking = "<think> I start with 1 + 1 = 3 and go on to think about it. </think>"
+    assert check_equations(f"{thinking} {flawed} That is all.", "84", "").process == "unchecked"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["12 × 7 = 94. Wait, 12 × 7 = 84.", "12 × 7 = 94 is wrong, for 12 × 7 = 84.", "But 12 × 7 = 84, no more."],
+)
+def test_a_corrected_flaw_is_forgiven(text: str) -> None:
+    assert check(text).process == "sound"
+
+
+@pytest.mark.parametrize(
     "text",
     ["12 = 12", r"12 = \boxed{12}", "12.0 = 12", "-12 = -12", r"80% = \boxed{80\%}", r"3/4 = \boxed{\frac{3}{4}}"],
 )
