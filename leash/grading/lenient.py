@@ -74,11 +74,12 @@ _EXPRESSION_RUN = re.compile(rf"(?<![\w.,^_\\/{{])[-−]?\(*(?:{_ATOM})+\)*(?:\s
 _RUN_SIGN = re.compile(rf"[π√{_FRACTION_SIGNS}{_POWER_SIGNS}]|\d\s\d+/\d")
 # What belongs to a number and can't be read with it: a factor, a power, a factorial (or an exclamation mark), a sign.
 _UNREAD_BEHIND = re.compile(
-    rf"!(?!=)|\*\*|[/^*_(+]\w|\s?[π√{_FRACTION_SIGNS}]|[{_POWER_SIGNS}]|['\u00a0\u202f ]\d{{3}}(?![\w-])|\.\d|"
+    rf"!(?!=)|\s?[π√{_FRACTION_SIGNS}]|[{_POWER_SIGNS}]|['\u00a0\u202f ]\d{{3}}(?![\w-])|\.\d|"
     r"\s(?![mgshlLJNWVACFKDIT]\b)[b-zA-Z](?![\w'’°/]|\.\w)|"
-    r"\s(?:plus|minus|times|divided by|multiplied by)\s+\d|\s(?:squared|cubed|factorial|pi|sqrt)\b|\s+and\s+(?:a|one)[\s-]+(?:half|third|quarter)\b"
+    r"\s(?:squared|cubed|factorial|pi|sqrt)\b|\s+and\s+(?:a|one)[\s-]+(?:half|third|quarter)\b"
 )
 _UNREAD_BEHIND_MAGNITUDE = re.compile(rf"(?:\s+and)?\s+(?:\d|{_WORD}\b)", re.IGNORECASE)
+_COMPUTED_BEHIND = re.compile(r"\*\*|[/^*_(+]\w|\s(?:plus|minus|times|divided by|multiplied by)\s+\d")
 _UNREAD_BEFORE = re.compile(r"[√π±^]\s*$|\\pm\s*$|\d[eE][-−]?$")
 _DIGIT_GROUP_BEFORE = re.compile(r"(?<![\w.,])\d{1,3}['\u00a0\u202f ]$")
 _NO_UNIT = re.compile(r"[^\s\\%mgshlLJNWVACFKD°]|pi|sqrt|ish|[bm]n|mil|MM+")
@@ -184,9 +185,9 @@ _AFTERWARDS = re.compile(
     re.IGNORECASE,
 )
 _NO_CONCLUSION = re.compile(
-    r"!=|≠|\b(?:(?:(?:is|are|was|were|does|do|did|can|could|must|has|have|would|will|should)(?: not|n'?t|n’t)|"
-    r"can['’]?t|won['’]?t|cannot|never)(?:\s+(?:\w+ly\s+)?(?:be|equals?)\b)?|not (?:a|an|the|"
-    r"possible|valid|equal|enough|sufficient)|neither|impossible|incorrect|contradict\w*|inconsistent|"
+    r"!=|≠|\b(?:(?:(?:is|are|was|were|does|do|did|can|could|must|has|have|would|will|should)(?: not|n'?t|n’t)|cannot)"
+    r"(?:\s+(?:\w+ly\s+)?(?:be|equals?)\b)?|(?:can['’]?t|won['’]?t|never)\s+(?:\w+ly\s+)?(?:be|equals?)|"
+    r"not (?:a|an|the|possible|valid|equal|enough|sufficient)|neither|impossible|incorrect|contradict\w*|inconsistent|"
     r"wrong|false|invalid|excluded|eliminated|ruled out|"
     r"no (?:solution|answer|such)|(?:let'?s|let us|(?:we|i) (?:\w+ )?(?:need|have) to|we should|i will|we will|"
     r"next,? we|now,? we) (?:\w+ )?(?:try|re-?(?:check|exam|eval|consider|calc|visit|do)\w*|check|see|consider|find|"
@@ -471,16 +472,21 @@ def _numbers(masked: str, begin: int) -> Iterator[Value]:
         answer = ("-" if number["minus"] else "") + re.sub(r"\s", "", number["number"]) + ("%" if "%" in unit else "")
         is_year = bool(re.fullmatch(r"[12]\d{3}", answer) and _YEAR_BEFORE.search(before))
         is_weak = is_year or bool(number["modifier"]) or unit in ("st", "nd", "rd", "th", "D")
-        is_cut = _UNREAD_BEHIND.match(masked, number.end()) or _UNREAD_BEFORE.search(before) or _NO_UNIT.fullmatch(unit)
         is_group = re.fullmatch(r"\d{3}", number["number"]) and not number["modifier"]
-        is_cut = is_cut or (is_group and _DIGIT_GROUP_BEFORE.search(before))  # 20 000
-        is_cut = is_cut or (number["magnitude"] and _UNREAD_BEHIND_MAGNITUDE.match(masked, number.end()))
-        answer = "" if is_cut else answer + (number["magnitude"] or "")
-        yield Value(number.start(), number.end(), answer, is_weak)
+        is_cut = (
+            _UNREAD_BEHIND.match(masked, number.end())
+            or _UNREAD_BEFORE.search(before)
+            or _NO_UNIT.fullmatch(unit)
+            or (is_group and _DIGIT_GROUP_BEFORE.search(before))  # 20 000
+            or (number["magnitude"] and _UNREAD_BEHIND_MAGNITUDE.match(masked, number.end()))
+        )
+        is_term = _COMPUTED_BEHIND.match(masked, number.end()) is not None
+        answer = "" if is_cut or is_term else answer + (number["magnitude"] or "")
+        yield Value(number.start(), number.end(), answer, is_weak or is_term)
     for word in _NUMBER_WORD.finditer(masked, begin):
         value = {**_WORD_VALUES, "one": "1"}.get(word["word"].lower())
         if word["more"] or _UNREAD_BEHIND.match(masked, word.end()):
-            yield Value(word.start(), word.end(), word["more"] and word[0] or "", is_weak=True)
+            yield Value(word.start(), word.end(), (word["more"] and word[0]) or "", is_weak=True)
         elif value and (word["magnitude"] or value != "1"):
             yield Value(word.start(), word.end(), value + (word["magnitude"] or ""), is_weak=True)
 

@@ -186,7 +186,7 @@ def report_floor(pool: Sequence[Read], pairs: Counter[str]) -> None:
         equal = sum(n * sum(is_right(candidate, gold, meta) for gold in golds) for candidate, n in wrong.items())
         share = equal / max(wrong.total() * len(golds), 1)
         expected += count * share
-        print(f"  floor on {dataset}: {share:.5f} of {wrong.total()} wrong candidates and {len(golds)} golds", flush=True)
+        print(f"  floor on {dataset}: {share:.5f} ({wrong.total()} wrong candidates, {len(golds)} golds)", flush=True)
     print(f"  the floor expects {expected:.1f} hits of {pairs.total()} pairs")
 
 

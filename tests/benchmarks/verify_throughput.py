@@ -184,7 +184,8 @@ def processor_seconds_of_stage(settings: groups.Params) -> float:
     """Processor time of this process and of all that it starts, with the import of the graders' libraries."""
     before = sum(os.times()[:4])
     seconds_of_stage(settings)
-    forkserver._forkserver._stop()  # the times of its workers count once it has ended
+    # The times of the fork server's workers count once it has ended.
+    forkserver._forkserver._stop()  # type: ignore[attr-defined]
     return sum(os.times()[:4]) - before
 
 

@@ -145,6 +145,8 @@ DENIED: list[Case] = [
     ("The number of wrong replies is 5.", "5", "wrong ones are counted"),
     ("Since x ≠ 0, the value is 5.", "5", "a condition"),
     ("It can't be 4, so it is 5.", "5", "another one is denied"),
+    ("We can't buy a part of it, which gives a price of 50.", "50", "a remark"),
+    ("There are 8 squares: 5^2, 10^2 and so on.", "8", "examples of another form"),
 ]
 
 UNSOLVED: list[Case] = [
