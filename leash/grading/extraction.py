@@ -152,6 +152,8 @@ def _find_boxed(text: str) -> str | None:
     if (box := _find_box_before(text, len(text))) is None:
         return None
     begin, _, content = box
+    if text.rfind("box", max(begin - MAX_BOX_CHARS, 0), begin) < 0:
+        return content  # most texts have one box
     contents, names = [content], [_find_box_name(text, begin)]
     while len(contents) < MAX_LISTED_BOXES and (earlier := _find_box_before(text, begin, begin - MAX_BOX_CHARS)):
         name = _find_box_name(text, earlier[0])
@@ -176,11 +178,14 @@ def _find_box_name(text: str, begin: int) -> re.Match[str] | None:
 
 def _find_box_before(text: str, end: int, floor: int = 0) -> tuple[int, int, str] | None:
     """Return begin, end and content, all with its sign, of the last box that begins in text[floor:end] and closes."""
+    floor = max(floor, 0)
     for _ in range(MAX_UNCLOSED_BOXES):
-        begin, command = max((text.rfind(command, max(floor, 0), end), command) for command in BOX_COMMANDS)
+        begin = after = -1
+        for command in BOX_COMMANDS:
+            if (found := text.rfind(command, max(floor, begin + 1), end)) >= 0:
+                begin, after = found, found + len(command)
         if begin < 0:
             return None
-        after = begin + len(command)
         # \boxed 5 needs no braces
         if bare := _UNBRACED_CONTENT.match(text, after, after + MAX_STATED_CHARS):
             return _add_sign(text, begin, bare.end(), bare[1].rstrip(".,"))

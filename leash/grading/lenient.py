@@ -43,23 +43,47 @@ _FORMULA = re.compile(
     r"(?:(?P<e>[^$\n]+?)(?<!\\)\$(?!\d)|(?P<f>[^$\n]*[\\=][^$\n]*)\Z)",
     re.DOTALL,
 )
+_DIGITS = r"\d(?:[\d.,]*\d)?"
 _MAGNITUDE = r"\s?(?:hundred|thousand|million|billion|trillion)\b"
 _MAGNITUDE_BEHIND = re.compile(rf"{_MAGNITUDE}")
 _NUMBER = re.compile(
     r"(?<![\w.,^_\\/{])(?P<minus>[-−](?=[$€£\d.]))?[$€£]?\s?"
-    r"(?P<number>(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:\s?/\s?\d+|:\d+)?|\.\d+)(?![\w^_]*\d|\})"
+    r"(?P<number>(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:\s?/\s?\d+|:\d+)?|\.\d+)(?!\w*\d|\})"
     rf"(?P<magnitude>{_MAGNITUDE})?"
-    r"(?P<unit>\s?\\?%|[a-zA-Z°]*+)(?![/^*_(+]\w)(?P<modifier>-[a-zA-Z])?"
+    r"(?P<unit>\s?\\?%|[a-zA-Z°]*+)(?P<modifier>-[a-zA-Z])?"
 )
 _WORDS = "zero two three four five six seven eight nine ten eleven twelve"
 _WORD = (
     rf"(?:{_WORDS.replace(' ', '|')}|one|(?:thir|four|fif|six|seven|eigh|nine)teen|(?:twen|thir|for|fif|six|seven|eigh|"
     r"nine)ty|hal(?:f|ves)|quarters?|thirds?|(?:four|fif|six|seven|eigh|nin|ten)ths?)"
 )
-# "two million" is a number, "thirty-six" and "two thirds" are read as they are written, "one" alone is an article.
+# "two million" is a number, "thirty-six", "two hundred and six" and "two thirds" are read as they are written, "one"
+# alone is an article.
 _NUMBER_WORD = re.compile(
-    rf"(?<![\w-])(?P<word>{_WORD})(?:(?P<magnitude>{_MAGNITUDE})|(?P<more>(?:[\s-]{_WORD})+))?(?![\w-])", re.IGNORECASE
+    rf"(?<![\w-])(?P<word>{_WORD})(?:(?P<more>(?:(?:{_MAGNITUDE}(?:\s+and)?)?[\s-]{_WORD})+(?:{_MAGNITUDE})?)"
+    rf"|(?P<magnitude>{_MAGNITUDE}))?(?![\w-])",
+    re.IGNORECASE,
 )
+# An expression in plain text: 9π, 5√2, 2 + √3, 10⁵, 2½, 2 1/2.
+_FRACTION_SIGNS, _POWER_SIGNS = "¼½¾⅐-⅞", "⁰¹²³⁴-⁹⁻"
+_ATOM = (
+    rf"(?:√\s?(?:\([^()\n]*\)|{_DIGITS}|π)|π|{_DIGITS}(?:\s?[{_FRACTION_SIGNS}]|\s\d+/\d+(?![\d-]))?"
+    rf"|[{_FRACTION_SIGNS}])[{_POWER_SIGNS}]*"
+)
+_EXPRESSION_RUN = re.compile(rf"(?<![\w.,^_\\/{{])[-−]?\(*(?:{_ATOM})+\)*(?:\s?[-+−*×·/]\s?\(*(?:{_ATOM})+\)*)*")
+_RUN_SIGN = re.compile(rf"[π√{_FRACTION_SIGNS}{_POWER_SIGNS}]|\d\s\d+/\d")
+# What belongs to a number and can't be read with it: a factor, a power, a factorial (or an exclamation mark), a sign.
+_UNREAD_BEHIND = re.compile(
+    rf"!(?!=)|\s?[π√{_FRACTION_SIGNS}]|[{_POWER_SIGNS}]|['\u00a0\u202f ]\d{{3}}(?![\w-])|\.\d|"
+    r"\s(?![mgshlLJNWVACFKDIT]\b)[b-zA-Z](?![\w'’°/]|\.\w)|"
+    r"\s(?:squared|cubed|factorial|pi|sqrt)\b|\s+and\s+(?:a|one)[\s-]+(?:half|third|quarter)\b"
+)
+_UNREAD_BEHIND_MAGNITUDE = re.compile(rf"(?:\s+and)?\s+(?:\d|{_WORD}\b)", re.IGNORECASE)
+_COMPUTED_BEHIND = re.compile(r"\*\*|[/^*_(+]\w|\s(?:plus|minus|times|divided by|multiplied by)\s+\d")
+_UNREAD_BEFORE = re.compile(r"[√π±^]\s*$|\\pm\s*$|\d[eE][-−]?$")
+_DIGIT_GROUP_BEFORE = re.compile(r"(?<![\w.,])\d{1,3}['\u00a0\u202f ]$")
+_NO_UNIT = re.compile(r"[^\s\\%mgshlLJNWVACFKD°]|pi|sqrt|ish|[bm]n|mil|MM+")
+_NEGATIVE_BEFORE = re.compile(r"(?P<number>[\dM)]\s+)?\b(?:negative|minus)\s+$", re.IGNORECASE)
 _WORD_VALUES = dict(zip(_WORDS.split(), map(str, (0, *range(2, 13))), strict=True))
 # Measures that subdivide others, as in "3 hours 20 minutes".
 _MEASURES = (
@@ -68,7 +92,6 @@ _MEASURES = (
     "pound|lb|ounce|oz|kg|kilogram|g|gram",
     "dollar|cent|euro|penny|pennie",
 )
-_DIGITS = r"\d(?:[\d.,]*\d)?"
 # A value of several numbers, which is read whole. A second number of the same unit is another value.
 _COMPOUND = re.compile(
     rf"(?<![\w.,/^])(?:{_DIGITS}\s*(?:{UNIT}\s+)?out of\s+(?:the\s+|every\s+)?{_DIGITS}"
@@ -82,7 +105,7 @@ _PLAIN_NUMBER = re.compile(rf"\W*{_DIGITS}\W*")
 _SENTENCE_END = re.compile(r"[.!?](?=[\s*)\"']+|$)[\s*)\"']*|\n+|;\s")
 _PLAIN_EQUATION = re.compile(r"[^=<>!:]=\s*([^=<>]+)$")
 _PLAIN_FORMULA = re.compile(
-    r"(?:[\d\s.,+\-*/^()\[\]{}%√π]|\\[a-zA-Z]+|\b(?:sqrt|pi|sin|cos|tan|log|ln|exp|[a-zA-Z])\b|\d[a-z]\b)+"
+    r"(?:[\d\s.,+\-*/^()\[\]{}%√π¼½¾⅐-⅞⁰¹²³⁴-⁹⁻]|\\[a-zA-Z]+|\b(?:sqrt|pi|sin|cos|tan|log|ln|exp|[a-zA-Z])\b|\d[a-z]\b)+"
 )
 _PLAIN_TUPLE = re.compile(r"(?<![A-Za-z])\((?=[^()]*\d)[^()]*,[^()]*\)")
 _TEXT_COMMAND = re.compile(r"\\(?:text|mathrm|textbf)\s*\{[^{}]*\}")
@@ -129,7 +152,7 @@ _NO_VALUE_BEFORE = re.compile(
     re.IGNORECASE,
 )
 _RANGE_BEHIND = re.compile(r"\s+to\s+[$€£]?\d|[-–—]\d")
-_EXCLUDED_BEFORE = re.compile(r"[,(]\s*not\s*[$€£]?$|[<>≤≥≠]\s*[$€£]?$", re.IGNORECASE)
+_EXCLUDED_BEFORE = re.compile(r"[,(]\s*not\s*[$€£]?$|(?:[<>≤≥≠]|!=)\s*[$€£]?$", re.IGNORECASE)
 # The verb of a clause that only says when: "she will be 20 when he is 50".
 _CLAUSE_BEFORE_VERB = re.compile(r"\b(?:when|while|if|because|until|unless)\s+(?:[\w']+\s+){1,3}$", re.IGNORECASE)
 _GIVES_UP = re.compile(
@@ -162,8 +185,10 @@ _AFTERWARDS = re.compile(
     re.IGNORECASE,
 )
 _NO_CONCLUSION = re.compile(
-    r"\b(?:(?:is|are|was|were|does|do|did|can|could|must|has|have|would|will)(?: not|n'?t|n’t)|cannot|not (?:a|an|the|"
-    r"possible|valid|equal|enough|sufficient)|neither|impossible|incorrect|contradict\w*|inconsistent|"
+    r"!=|≠|\b(?:(?:(?:is|are|was|were|does|do|did|can|could|must|has|have|would|will|should)(?: not|n'?t|n’t)|cannot)"
+    r"(?:\s+(?:\w+ly\s+)?(?:be|equals?)\b)?|(?:can['’]?t|won['’]?t|never)\s+(?:\w+ly\s+)?(?:be|equals?)|"
+    r"not (?:a|an|the|possible|valid|equal|enough|sufficient)|neither|impossible|incorrect|contradict\w*|inconsistent|"
+    r"wrong|false|invalid|excluded|eliminated|ruled out|"
     r"no (?:solution|answer|such)|(?:let'?s|let us|(?:we|i) (?:\w+ )?(?:need|have) to|we should|i will|we will|"
     r"next,? we|now,? we) (?:\w+ )?(?:try|re-?(?:check|exam|eval|consider|calc|visit|do)\w*|check|see|consider|find|"
     r"use|look|test|compute|calculate|verify|determine|assume|start|solve|know)"
@@ -173,6 +198,9 @@ _NO_CONCLUSION = re.compile(
     r"|(?:don'?t|do not) know|unable|unclear|mistake|error|try again|wait)\b|\?\s*$",
     re.IGNORECASE,
 )
+_DENIED_CLAUSE = re.compile(
+    r"(?:\bnot|n['’]t) (?:true|the case|clear|certain|known|sure) (?:that|whether|if)\b", re.IGNORECASE
+)
 _OPTION = re.compile(
     r"(?:\b(?i:option|choice|answer)s?\s*(?:is\s*)?:?\s*|\()\**\(?(?P<a>[A-Z])\b\)?|(?<![\w(])(?P<b>[A-Z])\)"
     r"|(?<![\w'])(?P<c>[B-HJ-Z])(?=[\s*]*[.!]?[\s*]*$)|(?<=\*\*)(?P<d>[A-Z])(?=\*\*)"
@@ -180,8 +208,13 @@ _OPTION = re.compile(
 _OPTION_CLAUSE = re.compile(r"[,.;:]|\b(?:because|since|so|while|whereas|but)\b", re.IGNORECASE)
 _OPTION_LIST_GAP = re.compile(r"[\s,()*]*(?:,|\band\b|\bor\b)[\s,()*]*")
 _EXCLUSION = re.compile(
-    r"(?:\bnot|n't|n’t)\b|\b(?:rul(?:e|es|ed|ing) out|eliminat\w*|exclud\w*|unlike|between)\b", re.IGNORECASE
+    r"(?:\bnot|n't|n’t)\b|\b(?:rul(?:e|es|ed|ing) out|eliminat\w*|exclud\w*|unlike|between|than|instead of|opposed to|"
+    r"over|except)\b",
+    re.IGNORECASE,
 )
+# Before a letter that ends a sentence: another letter, which may be the answer as well.
+_ALL_BUT = re.compile(r"\b(?:any|every|all|none|nothing)\w*(?: \w+)? but\W*$", re.IGNORECASE)
+_OTHER_LETTER = re.compile(r"(?<![\w'’$\\])(?:[B-HJ-Z](?![\w'’])|[A-Z]\)?\s*(?:,|and\b|or\b|&|/|<|>|=))")
 _WRONG = re.compile(
     r"\b(?:incorrect|false|wrong|invalid|impossible|eliminated|excluded|ruled out|cannot)\b"
     r"|(?:\b(?:is|are|was|were|can|could|do|does|must|will|would)\s+not|n't|n’t)\b",
@@ -194,7 +227,7 @@ _EXPRESSION = re.compile(r"[\d(][\d\s()+*-]*[\d)]")
 class Value(NamedTuple):
     begin: int
     end: int
-    answer: str
+    answer: str  # "" if it can't be read whole: then the reply has no answer if this is the value that it gives
     is_weak: bool = False  # an ordinal, a year, a number word, or a part of a word: counts if there is no other value
     is_equation: bool = False
 
@@ -211,7 +244,7 @@ def find_candidate(text: str, grader: str) -> str | None:
 
 def find_value(reply: str) -> str | None:
     """Return the value that the last sentences give, or a reply of a few words."""
-    reply = re.sub(r"\*\*|__|`", "", reply).strip()
+    reply = re.sub(r"\*\*(?!(?<=[\d)]\*\*)[\d(])|__|`", "", reply).strip()  # 2**10 is no emphasis
     for sentence, values in _last_sentences(reply):
         if _AFTERWARDS.search(_mask(sentence)) and not _stated_value(sentence, values, 0):
             continue
@@ -221,6 +254,7 @@ def find_value(reply: str) -> str | None:
         # "The number of eggs that are not used is 16" denies nothing.
         stated = _stated_value(sentence, values, denials[-1].end() if denials else 0)
         is_plan = any(denial[0].lower().startswith(("let", "?")) for denial in denials)
+        is_plan = is_plan or bool(_DENIED_CLAUSE.search(_mask(sentence)))
         if is_plan or (denials and not stated):
             return None
         if not values and _WORKING_COUNT.search(_mask(sentence)):
@@ -231,6 +265,8 @@ def find_value(reply: str) -> str | None:
             if not values:
                 return None
             chosen = stated or _main_value(sentence, values)
+            if not chosen.answer:
+                return None
             before = _before(_mask(sentence), chosen.begin)
             if _NO_VALUE_BEFORE.search(before) or _GIVES_UP.search(reply[-GIVING_UP_CHARS:]):
                 return None
@@ -264,6 +300,10 @@ def _is_denied(sentence: str, option: re.Match[str], options: list[re.Match[str]
     index = options.index(option)
     neighbours = itertools.pairwise(options[max(index - 1, 0) : index + 2])
     if any(_OPTION_LIST_GAP.fullmatch(sentence[first.end() : second.start()]) for first, second in neighbours):
+        return True
+    if _ALL_BUT.search(sentence, 0, option.start()):
+        return True
+    if option["c"] and _OTHER_LETTER.search(sentence, 0, option.start()):
         return True
     begin = max([m.end() for m in _OPTION_CLAUSE.finditer(sentence, 0, option.start())], default=0)
     before = sentence[max(begin, options[index - 1].end() if index else 0) : option.start()]
@@ -364,15 +404,20 @@ def _values(sentence: str, earlier: str) -> list[Value]:
         if _PLAIN_FORMULA.fullmatch(point[0]):
             found.append(Value(point.start(), point.end(), point[0]))
     masked = _PLAIN_TUPLE.sub(lambda point: "M" * len(point[0]), masked)
-    found += _numbers(masked, skip)
+    runs = [*_expression_runs(masked, skip)]
+    plain = masked
+    for run in runs:
+        plain = plain[: run.begin] + "M" * (run.end - run.begin) + plain[run.end :]
+    found += [*runs, *_numbers(plain, skip)]
     if (equation := _PLAIN_EQUATION.search(masked.rstrip(" .!\n"))) and "MMM" not in equation[1]:
         right = equation[1].strip()
         if is_unsolved_plain(masked[max(skip, equation.start() - CONTEXT_CHARS) : equation.start() + 1], earlier):
             return []
         if _PLAIN_FORMULA.fullmatch(right) and re.search(r"\d|pi|π", right):
             found = [value for value in found if value.end <= equation.start(1)]
-            found.append(Value(equation.start(1), equation.end(1), right, is_equation=True))
-    found = [value for value in found if not any(begin <= value.begin < end for begin, end in working)]
+            is_factorial = right[-1:].isdigit() and masked.startswith("!", equation.end())
+            found.append(Value(equation.start(1), equation.end(1), "" if is_factorial else right, is_equation=True))
+    found = [_negate(value, masked) for value in found if not any(begin <= value.begin < end for begin, end in working)]
     return sorted([value for value in found if not value.is_weak] or found)
 
 
@@ -385,6 +430,31 @@ def _compounds(sentence: str, begin: int) -> Iterator[Value]:
     for compound in _COMPOUND.finditer(shown, begin):
         if is_ratio or not compound["ratio"]:
             yield Value(compound.start(), compound.end(), " ".join(compound[0].split()))
+
+
+def _expression_runs(masked: str, begin: int) -> Iterator[Value]:
+    """Yield the expressions of plain text that have a root, π, a power or a fraction sign, or are mixed numbers."""
+    for run in _EXPRESSION_RUN.finditer(masked, begin):
+        if not _RUN_SIGN.search(run[0]):
+            continue
+        first, last = run.span()
+        while masked[last - 1] == ")" and masked.count(")", first, last) > masked.count("(", first, last):
+            last -= 1
+        while masked[first] == "(" and masked.count("(", first, last) > masked.count(")", first, last):
+            first += 1
+        is_part = re.search(r"(?:[*×/+±^]|\d\s*[-−])\s*$", _before(masked, first)) or re.match(
+            r"[\w^(!]", masked[last:]
+        )
+        is_whole = not is_part and masked.count("(", first, last) == masked.count(")", first, last)
+        yield Value(first, last, masked[first:last] if is_whole else "")
+
+
+def _negate(value: Value, masked: str) -> Value:
+    """Read "negative 3" whole. The 3 of "5 minus 3" is a part of a computation."""
+    if not (sign := _NEGATIVE_BEFORE.search(_before(masked, value.begin))):
+        return value
+    is_readable = value.answer and not sign["number"] and not value.answer.startswith(("-", "−"))
+    return value._replace(answer=f"-{value.answer}" if is_readable else "")
 
 
 def _numbers(masked: str, begin: int) -> Iterator[Value]:
@@ -402,11 +472,21 @@ def _numbers(masked: str, begin: int) -> Iterator[Value]:
         answer = ("-" if number["minus"] else "") + re.sub(r"\s", "", number["number"]) + ("%" if "%" in unit else "")
         is_year = bool(re.fullmatch(r"[12]\d{3}", answer) and _YEAR_BEFORE.search(before))
         is_weak = is_year or bool(number["modifier"]) or unit in ("st", "nd", "rd", "th", "D")
-        yield Value(number.start(), number.end(), answer + (number["magnitude"] or ""), is_weak)
+        is_group = re.fullmatch(r"\d{3}", number["number"]) and not number["modifier"]
+        is_cut = (
+            _UNREAD_BEHIND.match(masked, number.end())
+            or _UNREAD_BEFORE.search(before)
+            or _NO_UNIT.fullmatch(unit)
+            or (is_group and _DIGIT_GROUP_BEFORE.search(before))  # 20 000
+            or (number["magnitude"] and _UNREAD_BEHIND_MAGNITUDE.match(masked, number.end()))
+        )
+        is_term = _COMPUTED_BEHIND.match(masked, number.end()) is not None
+        answer = "" if is_cut or is_term else answer + (number["magnitude"] or "")
+        yield Value(number.start(), number.end(), answer, is_weak or is_term)
     for word in _NUMBER_WORD.finditer(masked, begin):
         value = {**_WORD_VALUES, "one": "1"}.get(word["word"].lower())
-        if word["more"]:
-            yield Value(word.start(), word.end(), word[0], is_weak=True)
+        if word["more"] or _UNREAD_BEHIND.match(masked, word.end()):
+            yield Value(word.start(), word.end(), (word["more"] and word[0]) or "", is_weak=True)
         elif value and (word["magnitude"] or value != "1"):
             yield Value(word.start(), word.end(), value + (word["magnitude"] or ""), is_weak=True)
 
@@ -447,6 +527,8 @@ def _stated_value(sentence: str, values: list[Value], begin: int) -> Value | Non
     masked = _mask(sentence)
     stated = [v for v in values if v.is_equation and not _PREPOSITION_BEFORE.search(_before(masked, v.begin))]
     for verb in _COPULA.finditer(masked):
+        if verb.start() < begin:  # the verb of the denial
+            continue
         if verb[0][0].isalpha() and _CLAUSE_BEFORE_VERB.search(_before(masked, verb.start())):
             continue
         stated += [v for v in values if v.begin >= verb.end() and not masked[verb.end() : v.begin].strip(" $€£:")][:1]
@@ -469,7 +551,7 @@ def _main_value(sentence: str, values: list[Value]) -> Value:
     return chosen
 
 
-def _with_list(sentence: str, values: list[Value], chosen: Value) -> str:
+def _with_list(sentence: str, values: list[Value], chosen: Value) -> str | None:
     """Return a value with those that form a list with it: "x = 1 or x = 3" gives "1, 3"."""
     # "m = 3 and n = 2, and m + n = 3 + 2 = 5" ends with one value, not with three.
     joins = [not v.is_equation or re.match(r"\W*\w+\s*=[^=]*$", sentence[v.begin : v.end]) for v in values]
@@ -484,4 +566,5 @@ def _with_list(sentence: str, values: list[Value], chosen: Value) -> str:
         if not _LIST_GAP.fullmatch(sentence[values[last].end : values[after].begin]):
             break
         last = after
-    return ", ".join(dict.fromkeys(value.answer for value in values[first : last + 1]))
+    listed = [value.answer for value in values[first : last + 1]]
+    return ", ".join(dict.fromkeys(listed)) if all(listed) else None

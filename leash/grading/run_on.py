@@ -83,13 +83,16 @@ MAX_LINE_CHARS = 300
 def cut_run_on(text: str) -> str:
     """Return the text up to the first new question after an answer, or all of it."""
     text = f"\n{text}"  # the first line is a line too
-    tagged = unify_tags(text)
+    tagged = ""  # the text with unified tags, once there is a mark
     has_parts = False
-    found = sorted(found.start() for beginning in _BEGINNINGS for found in beginning.finditer(text))
+    found = sorted([found.start() for beginning in _BEGINNINGS for found in beginning.finditer(text)])
     for at in found[:MAX_MARKS]:
         marks = ((kind, mark) for kind, pattern in _MARKS if (mark := pattern.match(text, at)))
         kind, mark = next(marks, ("", None))
-        if mark is None or (begin := _reply_begin(tagged, at)) is None:
+        if mark is None:
+            continue
+        tagged = tagged or unify_tags(text)
+        if (begin := _reply_begin(tagged, at)) is None:
             continue
         number = mark.groupdict().get("number")
         if kind == "turn":

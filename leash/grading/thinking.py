@@ -13,23 +13,12 @@ import re
 
 from leash.finish import THINK_CLOSE_TAG, THINK_OPEN_TAG
 
-_NAMES = ("think", "thinking", "thought", "thoughts")
-_ANY_TAG = re.compile(rf"</?(?:{'|'.join(_NAMES)})>", re.IGNORECASE)
-# A tag is padded to its own length, so there is one rule per tag.
-_TAGS = [
-    (re.compile(f"{opening}{name}>", re.IGNORECASE), f"{opening}think>".ljust(len(f"{opening}{name}>")))
-    for name in _NAMES
-    for opening in ("<", "</")
-]
+_OTHER_TAG = re.compile(r"<(?!(?-i:/?think>))(?P<slash>/?)(?:think(?:ing)?|thoughts?)>", re.IGNORECASE)
 
 
 def unify_tags(text: str) -> str:
     """Write every tag of thinking as <think> or </think>, padded to its own length."""
-    if not _ANY_TAG.search(text):
-        return text
-    for tag, unified in _TAGS:
-        text = tag.sub(unified, text)
-    return text
+    return _OTHER_TAG.sub(lambda tag: f"<{tag['slash']}think>".ljust(len(tag[0])), text)
 
 
 def is_unfinished(text: str) -> bool:

@@ -126,13 +126,13 @@ def load_model_hits(
     hits = []
     for row in rows:
         text = cut_run_on(row["text"])  # the judge reads what was graded
+        # Verdicts of an earlier version have no candidate and no process.
+        answer = row["answer"] if row.get("candidate") is None else row["candidate"]
         key = (row["problem_id"], text)
         if key not in known:
-            # Verdicts of an earlier version have no process.
-            process = row.get("process")
-            known[key] = process or check_working(problems[key[0]], text, row["answer"]).process
+            known[key] = row.get("process") or check_working(problems[key[0]], text, answer).process
         if known[key] != "direct":
-            hits.append(Hit(model, dataset, key[0], row["sample"], text, row["answer"], known[key]))
+            hits.append(Hit(model, dataset, key[0], row["sample"], text, answer, known[key]))
     return hits
 
 

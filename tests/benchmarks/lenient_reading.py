@@ -169,20 +169,25 @@ def report_mismatched(name: str, reads: Sequence[Read]) -> None:
     total = sum((Counter(c) for c in counts.values()), Counter())
     print(f"{name}: {total['strict']} strict and {total['lenient']} lenient of {total['pairs']} pairs", flush=True)
     if name == "unmarked":
-        report_floor(pool)
+        pairs: Counter[str] = Counter()
+        for (dataset, _), count in counts.items():
+            pairs[dataset] += count["pairs"]
+        report_floor(pool, pairs)
 
 
-def report_floor(pool: Sequence[Read]) -> None:
+def report_floor(pool: Sequence[Read], pairs: Counter[str]) -> None:
     """The chance that a wrong candidate equals the gold of another problem, drawn at random from its data set."""
-    for dataset in sorted({read.group[0] for read in pool}):
+    expected = 0.0
+    for dataset, count in sorted(pairs.items()):
         reads = [read for read in pool if read.group[0] == dataset]
         golds = sorted({read.gold for read in reads})
         wrong = Counter(r.candidate for r in reads if not is_right(r.candidate, r.gold, r.meta))
         meta = reads[0].meta
-        common = wrong.most_common(200)
-        equal = sum(n * sum(is_right(c, gold, meta) for gold in golds) for c, n in common)
-        share = equal / max(sum(n for _, n in common) * len(golds), 1)
-        print(f"  floor on {dataset}: {share:.5f} of ({len(common)} most common wrong candidates, {len(golds)} golds)")
+        equal = sum(n * sum(is_right(candidate, gold, meta) for gold in golds) for candidate, n in wrong.items())
+        share = equal / max(wrong.total() * len(golds), 1)
+        expected += count * share
+        print(f"  floor on {dataset}: {share:.5f} ({wrong.total()} wrong candidates, {len(golds)} golds)", flush=True)
+    print(f"  the floor expects {expected:.1f} hits of {pairs.total()} pairs")
 
 
 def print_counts(name: str, counts: dict[tuple[str, str], Counter[str]], columns: Sequence[str]) -> None:

@@ -7,38 +7,75 @@ Llama-3B gave on AIME24 and AMC23 (llama3b_k50_step400.jsonl.gz in that folder).
 are made up with about as many repeats. Each text ends with its answer in a box, so that both sides read the same. Ours
 is the whole stage, from files to files; the loop has the texts in memory and reads each gold once. The loop is given
 only some of the completions, since its time does not depend on how many there are. Goal: at least 30 times the speed.
+
+    python tests/benchmarks/verify_throughput.py --older ../leash-of-then
+
+compares the stage with that of an older checkout of Leash instead, by the processor time of all its processes: the two
+take turns, so that other load on the machine touches both. Goal: at least 0.7 of the older throughput.
 """
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
 import os
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from result import tell
 
+import leash
 from leash import tables
 from leash.params import groups, loading
 from leash.statistics import seeds
 from stages.verify import stage
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(leash.__file__).parent.parent  # of the checkout that runs, which may be an older one than this file
 RECORDED = "llama3b_k50_step400.jsonl.gz"
 SAMPLES, SHARD, TURNS, GOAL = 1024, 2048, 3, 30.0
+OLDER_TURNS, OLDER_GOAL = 5, 0.7
 LOOPED = 600  # completions that the plain loop is given in each turn
 Problems = list[tuple[str, list[str]]]  # a gold, and the texts of its samples
 
 
 def main() -> None:
-    compare("verify: 1,024 samples a problem, as they repeat", repeated(), GOAL)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--older", type=Path, help="an older checkout of Leash")
+    parser.add_argument("--alone", action="store_true", help="only print the processor time of the stage in seconds")
+    arguments = parser.parse_args()
+    if arguments.alone:
+        with project(repeated()) as settings:
+            print(processor_seconds_of_stage(settings))
+    elif arguments.older:
+        compare_with_older(arguments.older.resolve())
+    else:
+        compare("verify: 1,024 samples a problem, as they repeat", repeated(), GOAL)
+
+
+def compare_with_older(older: Path) -> None:
+    """Run the stages of both checkouts by turns, each in a process of its own."""
+    count = sum(len(texts) for _, texts in repeated())
+    throughput: dict[Path, list[float]] = {ROOT: [], older: []}
+    for turn in range(OLDER_TURNS):
+        for checkout in (ROOT, older) if turn % 2 else (older, ROOT):
+            command = [sys.executable, __file__, "--alone"]
+            environment = os.environ | {"PYTHONPATH": str(checkout)}
+            done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+            throughput[checkout].append(count / float(done.stdout.split()[-1]))
+        print(f"ours {throughput[ROOT][-1]:,.0f}/s, older {throughput[older][-1]:,.0f}/s", flush=True)
+    ours, theirs = (statistics.median(throughput[checkout]) for checkout in (ROOT, older))
+    tell("verify: throughput beside an older checkout", ours=ours, theirs=theirs, ratio=ours / theirs,
+         goal=f"at least {OLDER_GOAL:g}", ok=ours / theirs >= OLDER_GOAL)  # fmt: skip
 
 
 def compare(name: str, problems: Problems, goal: float) -> None:
@@ -141,6 +178,15 @@ def seconds_of_stage(settings: groups.Params) -> float:
     began = time.perf_counter()
     stage.run(settings, "base", "chain")
     return time.perf_counter() - began
+
+
+def processor_seconds_of_stage(settings: groups.Params) -> float:
+    """Processor time of this process and of all that it starts, with the import of the graders' libraries."""
+    before = sum(os.times()[:4])
+    seconds_of_stage(settings)
+    # The times of the fork server's workers count once it has ended.
+    forkserver._forkserver._stop()  # type: ignore[attr-defined]
+    return sum(os.times()[:4]) - before
 
 
 def correct() -> list[bool]:

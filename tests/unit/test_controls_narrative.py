@@ -277,9 +277,10 @@ JUDGED: dict[str, Any] = {
 def test_a_judge_is_reported_with_its_errors() -> None:
     [said] = judged_sentences({"judged": JUDGED})
     assert said == (
-        "a-judge judged 400 hits of 9,000 (majority of 3 votes): corrected for its errors, P 6.1 (3.0 to 9.5), E 6.1 "
-        "(3.0 to 9.5), S 6.1 (3.0 to 9.5), O 6.1 (3.0 to 9.5). It calls 80% (base) and 85% (rlvr) of the right working "
-        "right (sensitivity) and calls 90% (base) and 95% (rlvr) of the planted errors wrong (specificity)."
+        "a-judge judged 400 of 9,000 hits with working (majority of 3 votes): corrected for its errors, "
+        "P 6.1 (3.0 to 9.5), E 6.1 (3.0 to 9.5), S 6.1 (3.0 to 9.5), O 6.1 (3.0 to 9.5). "
+        "It calls 80% (base) and 85% (rlvr) of the right working right (sensitivity) and calls 90% (base) and 95% "
+        "(rlvr) of the planted errors wrong (specificity)."
     )
     assert reasoning(with_controls(GAIN) | {"judged": JUDGED})[-1] == said
 
@@ -292,9 +293,9 @@ def test_a_judge_that_is_refused_counts_nothing() -> None:
     }
     [said] = judged_sentences({"judged": refused})
     assert said == (
-        "a-judge judged 400 hits of 9,000; nothing is concluded from it: it is no better than chance. It calls 50% "
-        "(base) of the right working right (sensitivity) and calls 90% (base) and 95% (rlvr) of the planted errors "
-        "wrong (specificity)."
+        "a-judge judged 400 of 9,000 hits with working; nothing is concluded from it: it is no better than chance. It "
+        "calls 50% (base) of the right working right (sensitivity) and calls 90% (base) and 95% (rlvr) of the planted "
+        "errors wrong (specificity)."
     )
     assert judged_sentences({"judged": None}) == judged_sentences({}) == []
 

@@ -7,6 +7,7 @@ from cProfile import Profile
 import pytest
 
 from leash.grading.extraction import extract
+from leash.grading.thinking import unify_tags
 
 BOXES: list[tuple[str, str | None, str]] = [
     (r"12 + 5 = 17 , \boxed{ 17 }", "17", "a box"),
@@ -153,3 +154,16 @@ def _count_calls(text: str) -> int:
     profile = Profile()
     profile.runcall(extract, text)
     return sum(entry.callcount for entry in profile.getstats())
+
+
+@pytest.mark.parametrize(
+    ("text", "unified"),
+    [
+        ("<think>3 + 4</think> 7", "<think>3 + 4</think> 7"),
+        ("<Thinking>3 + 4</THOUGHTS> 7", "<think>   3 + 4</think>    7"),
+        ("<THINK>3 < 4</thought> 7", "<think>3 < 4</think>   7"),
+        ("<thinker> </ think> <thinks>", "<thinker> </ think> <thinks>"),
+    ],
+)
+def test_tags_of_thinking_have_one_spelling_and_keep_their_length(text: str, unified: str) -> None:
+    assert unify_tags(text) == unified

@@ -90,6 +90,63 @@ WHOLE: list[Case] = [
     ("So the total is 3 hours and 20 minutes.", "3 hours and 20 minutes", "two units"),
     ("She is 5 feet 6 inches tall.", "5 feet 6 inches", "two units without a word between"),
     ("It takes 1 hour, 5 minutes", "1 hour, 5 minutes", "two units and a comma"),
+    ("It is 9π.", "9π", "a factor"),
+    ("So the area is 9π cm².", "9π", "a factor and a unit"),
+    ("It is 5√2.", "5√2", "a root"),
+    ("It is 2 + √3.", "2 + √3", "a sum with a root"),
+    ("So it is (2 + √3)/4.", "(2 + √3)/4", "brackets"),
+    ("(So it is 9π)", "9π", "brackets around the sentence"),
+    ("So x = 2 + 10⁵.", "2 + 10⁵", "an equation"),
+    ("The area is 12 m².", "12", "but not the exponent of a unit"),
+    ("The result is negative 3.", "-3", "a sign in words"),
+    ("It is minus $3$.", "-3", "a sign before a formula"),
+    ("It is negative three.", "-3", "a sign before a number word"),
+    ("It is 2½.", "2½", "a mixed number"),
+    ("It is 2 1/2 cups.", "2 1/2", "a mixed number with a slash"),
+    ("It is 10⁵.", "10⁵", "a power"),
+    ("It is 3 × 10⁵.", "3 × 10⁵", "a product with a power"),
+    ("There are two hundred fifty ways.", "two hundred fifty", "several number words"),
+    ("There are two hundred and fifty ways.", "two hundred and fifty", "several number words with and"),
+]
+
+# In doubt there is no answer: none of these numbers is the whole value.
+CUT: list[Case] = [
+    *(
+        (f"He has 7.\n\nIt is {value}.", None, "a part of a value")
+        for value in (
+            *("5!", "4k", "4 k", "5M", "5x", "5 x", "3i", "±3", "± 3", "3 pi", "5 squared", "5 cubed", "2**10", "2^10"),
+            *(
+                "3.2e-5",
+                "1 200",
+                "20 000 people",
+                "1'000",
+                "1.000.000",
+                "3 and a half",
+                "5 minus 3",
+                "three and a half",
+            ),
+            *("9πr²", "5√2x"),
+        )
+    ),
+    ("It is 5! So there are many.", None, "a factorial or an exclamation"),
+    ("So n = 5!", None, "a factorial or an exclamation"),
+]
+
+DENIED: list[Case] = [
+    *(
+        (text, None, "a denial")
+        for text in (
+            *("x can't be 5", "x can’t be 5.", "x cannot be 5.", "x can not be 5", "x won't be 5.", "x != 5", "x ≠ 5"),
+            *("5 is wrong", "5 would be wrong.", "The value 5 is false.", "5 is excluded.", "It never equals 5."),
+            *("The result cannot possibly be 5.", "He says 5, which is wrong.", "It is not true that x is 5."),
+            *("It shouldn't be 5.", "5 is ruled out.", "It is 7, I think. But x can't be 7."),
+        )
+    ),
+    ("The number of wrong replies is 5.", "5", "wrong ones are counted"),
+    ("Since x ≠ 0, the value is 5.", "5", "a condition"),
+    ("It can't be 4, so it is 5.", "5", "another one is denied"),
+    ("We can't buy a part of it, which gives a price of 50.", "50", "a remark"),
+    ("There are 8 squares: 5^2, 10^2 and so on.", "8", "examples of another form"),
 ]
 
 UNSOLVED: list[Case] = [
@@ -154,7 +211,7 @@ NONE: list[Case] = [
 
 
 @pytest.mark.parametrize(
-    ("text", "candidate", "why"), SENTENCES + SEVERAL + FORMULAS + WHOLE + UNSOLVED + ASSUMED + NONE
+    ("text", "candidate", "why"), SENTENCES + SEVERAL + FORMULAS + WHOLE + CUT + DENIED + UNSOLVED + ASSUMED + NONE
 )
 def test_value_of_the_last_sentences(text: str, candidate: str | None, why: str) -> None:
     assert find_candidate(text, "math") == candidate, why
@@ -188,6 +245,22 @@ def test_value_of_the_last_sentences(text: str, candidate: str | None, why: str)
         ("Let us check option D.", None, "a plan"),
         ("We need to check option D.", None, "a plan"),
         ("The incorrect statement is (B).", "B", "asked for what is incorrect"),
+        *(
+            (text, None, "two options")
+            for text in (
+                *(
+                    "C rather than D",
+                    "It is C instead of D",
+                    "I prefer C over D.",
+                    "C beats D",
+                    "C > D",
+                    "Both A and B",
+                ),
+                *("A & B", "A/B", "A, B", "All of A, B and C", "Anything but (D)", "Any option but (D)."),
+            )
+        ),
+        ("(C) rather than (D)", "C", "the other one is denied before its letter"),
+        ("It is not (C) but (D).", "D", "the other one is denied before its letter"),
     ],
 )
 def test_option(text: str, candidate: str | None, why: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 from leash.grading.process.checkers import Working, check_working
 from leash.grading.process.equations import check_equations, read_equations
 from leash.grading.process.planting import plant_error
+from leash.grading.reading import read_answer
 from leash.problems import Problem
 from leash.statistics import seeds
 
@@ -322,6 +323,21 @@ def test_errors_are_planted_before_an_invented_question() -> None:
     assert all(each and each.endswith(" apples.\n\\boxed{12}\n") for each in planted), planted
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "He buys 3 boxes for 4 dollars each. So he pays 3 × 4 = 12 dollars.",
+        "He buys 3 boxes for 4 dollars each, so the total is 3 * 4 = 12.",
+        "First 1 + 2 = 3 boxes.\n\nThe final answer is 12, since 3 * 4 = 12.",
+    ],
+)
+def test_a_planted_error_leaves_the_answer_of_either_reading(text: str) -> None:
+    rng = seeds.stream("test", "planting", "candidates")
+    planted = {plant_error(APPLES, text, "12", rng) for _ in range(60)}
+    assert len(planted) > 5
+    assert {planted_text and read_answer(planted_text, "math", "stop").answer for planted_text in planted} == {"12"}
+
+
 def test_every_kind_of_true_equation_can_be_corrupted() -> None:
     rng = seeds.stream("test", "planting", "equations")
     for true, false in PAIRS:
@@ -416,6 +432,116 @@ def test_where_a_side_ends_beside_a_box_or_a_formula(text: str, expected: str) -
 )
 def test_percent_that_is_added_to_an_amount_is_no_ordinary_sum(text: str, expected: str) -> None:
     assert check(text).process == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("20% of 50 = 1000.", "unchecked"),
+        (r"15\% \times 200 = 3000.", "unchecked"),
+        ("50% × 40 = 2000.", "unchecked"),
+        ("60% / 3 = 20.", "unchecked"),
+        ("20% of 50 = 10%.", "unchecked"),
+        ("20% = 20.", "unchecked"),
+        ("20% of 50 = 900.", "unsound"),
+        ("20% × 50% = 1000%.", "unchecked"),
+        ("20% of 50 = 10.", "sound"),
+        ("20% × 50% = 10%.", "sound"),
+        ("12% + 5% = 17%.", "sound"),
+        # the result of a sum, of 100% and of 100 may be told in percent or without the sign
+        ("12% + 5% = 17.", "sound"),
+        ("12% + 5% = 18.", "unsound"),
+        (r"\frac{1}{4} \times 100\% = 25.", "sound"),
+        ("100% × 1/4 = 25.", "sound"),
+        ("1/4 * 100 = 25%.", "sound"),
+        ("1/4 * 100 = 35%.", "unsound"),
+    ],
+)
+def test_percent_is_a_unit_of_sums_only(text: str, expected: str) -> None:
+    assert check(text).process == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1/3 = 0.33.", "sound"),
+        ("1/3 = 0.34.", "unsound"),
+        ("2/3 = 0.66.", "sound"),
+        ("2/3 = 0.67.", "sound"),
+        ("2/3 = 0.68.", "unsound"),
+        ("1/8 = 0.13.", "sound"),
+        ("-2/3 = -0.66.", "sound"),
+        ("-1/3 = -0.34.", "unsound"),
+        ("100/3 = 33.3.", "sound"),
+        ("100/3 = 33.4.", "unsound"),
+        ("5/6 = 83%.", "sound"),
+        ("5/6 = 84%.", "unsound"),
+        (r"\sqrt{2} = 1.41.", "sound"),
+        (r"\sqrt{2} = 1.42.", "unsound"),
+        (r"\sqrt{3} = 1.73.", "sound"),
+        (r"\sqrt{5} = 2.23.", "sound"),
+        (r"10^5 / 3 = 3.4 \times 10^4.", "unsound"),
+        (r"10^5 / 3 = 3.3 \times 10^4.", "sound"),
+        ("1/3 ≈ 0.34.", "unchecked"),
+        ("66.67 * 3 = 200.", "unchecked"),
+    ],
+)
+def test_a_decimal_is_rounded_or_cut_and_nothing_else(text: str, expected: str) -> None:
+    assert check(text).process == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "45 + 45 = 1 hour 30 minutes.",
+        "45 + 45 = 1 hour and 30 minutes.",
+        "45 + 45 = 1 hour, 30 minutes.",
+        "45 + 30 + 15 = $1$ hour $30$ minutes.",
+        r"45 + 45 = 1 \text{ hour } 30 \text{ minutes}.",
+        "45 min + 45 min = 1 hour 30 min.",
+        "1 hour 30 minutes = 45 + 45.",
+        "1 hour 30 minutes + 15 minutes = 105 minutes.",
+        "15 minutes + 1 hour 30 minutes = 105 minutes.",
+        "60 + 6 = 5 feet 6 inches.",
+    ],
+)
+def test_a_value_of_two_units_is_no_flaw(text: str) -> None:
+    assert check(text).process == "unchecked"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["We have 3 boxes and 4 * 5 = 21.", "So 4 * 5 = 21 apples in 3 boxes.", "It is 4 * 5 = 21 apples. 3 are left."],
+)
+def test_another_number_near_an_equation_does_not_excuse_it(text: str) -> None:
+    assert check(text).process == "unsound"
+
+
+@pytest.mark.parametrize(
+    "flawed",
+    [
+        "12 × 7 = 94. But he has 3 more.",
+        "There is no tax: 12 × 7 = 94, no more.",
+        "We look at each digit. Then 12 × 7 = 94.",
+        "12 × 7 = 94, and the remainder is left.",
+        "I would say 12 × 7 = 94.",
+        "Suppose 2 + 2 = 5.",
+        "12 × 7 = 94. Wait, 7 × 12 = 84.",
+    ],
+)
+def test_a_flaw_that_is_dropped_for_doubt_leaves_nothing_sound(flawed: str) -> None:
+    assert check(flawed).process == "unchecked"
+    assert check(f"First 1 + 2 = 3.\n\n{flawed}").process == "unchecked"
+    thinking = "<think> I start with 1 + 1 = 3 and go on to think about it. </think>"
+    assert check_equations(f"{thinking} {flawed} That is all.", "84", "").process == "unchecked"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["12 × 7 = 94. Wait, 12 × 7 = 84.", "12 × 7 = 94 is wrong, for 12 × 7 = 84.", "But 12 × 7 = 84, no more."],
+)
+def test_a_corrected_flaw_is_forgiven(text: str) -> None:
+    assert check(text).process == "sound"
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 from leash.datasets import embedded_tasks
 from leash.grading.process.checkers import Working, check_working, checker_name
 from leash.grading.process.planting import plant_error
+from leash.grading.reading import read_answer
 from leash.problems import Problem
 from leash.statistics import seeds
 
@@ -99,6 +100,21 @@ def test_another_order_of_terms_and_factors_is_the_same_computation(
     assert check_working(problem, f"{working} , \\boxed{{ {answer} }}", answer) == Working("sound")
 
 
+@pytest.mark.parametrize(
+    ("problem", "working", "answer"),
+    [
+        (CHAIN, "12 + 5 = 17 , 17 - 3 = 14 , 14", "14"),
+        (CHAIN, "12 + 5 = 17\n17 - 3 = 14\n14.", "14"),
+        (CHAIN, "12 + 5 = 17 , 17 - 3 = 14.", "14"),
+        (MAKE, "8 - 1 = 7 , 7 * 3 = 21 , ( 8 - 1 ) * 3", "( 8 - 1 ) * 3"),
+        (MAKE, "8 - 1 = 7 , 7 * 3 = 21 , (8 - 1)*3", "( 8 - 1 ) * 3"),
+    ],
+)
+def test_an_answer_without_a_box_is_no_step(problem: Problem, working: str, answer: str) -> None:
+    assert check_working(problem, working, answer) == Working("sound")
+    assert check_working(problem, working.replace("= 14", "= 15").replace("= 21", "= 22"), answer).process == "unsound"
+
+
 def test_an_operand_that_is_given_and_computed_is_tried_both_ways() -> None:
     problem = {"question": "make 7 from 2 1 3 3 :", "gold": ["7"], "grader": "make", "meta": {"numbers": [2, 1, 3, 3]}}
     text = "2 + 1 = 3 , 3 * 3 = 9 , 9 - 3 = 6 , \\boxed{ %s }"
@@ -146,6 +162,22 @@ def test_a_planted_error_is_one_false_step_with_the_same_answer(family: str) -> 
             if "=" in step and not eval(step.replace("=", "=="))
         ]
         assert len(false) == 1
+
+
+@pytest.mark.parametrize("family", embedded_tasks.FAMILIES)
+def test_errors_are_planted_into_working_without_a_box(family: str) -> None:
+    rng = seeds.stream("test", "planting", family, "without a box")
+    for _ in range(30):
+        drawn = embedded_tasks.draw_problem(rng, family, 5, held_out=False)
+        boxed = embedded_tasks.write_solution(rng, drawn, worked=True, slip=False)
+        answer = boxed.partition("\\boxed{ ")[2].removesuffix(" }")
+        problem = json.loads(json.dumps(as_problem(drawn)))
+        text = boxed.replace("\\boxed{ ", "").removesuffix(" }")
+        assert read_answer(text, problem["grader"], "stop").answer == answer
+        planted = plant_error(problem, text, answer, rng)
+        assert planted
+        assert read_answer(planted, problem["grader"], "stop").answer == answer
+        assert check_working(problem, planted, answer).process == "unsound"
 
 
 def test_nothing_is_planted_into_working_that_is_not_sound() -> None:

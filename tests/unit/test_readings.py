@@ -64,7 +64,7 @@ CUT = [
 ]
 FINISHED = [
     "The total is 12.",
-    "The total is 12!",
+    "The total is 12 dollars!",
     "The total is 12",
     "x = 12",
     "He pays 12 dollars",

@@ -117,6 +117,27 @@ def read_calibration(model: str) -> list[dict[str, Any]]:
     return list(tables.read(path, tables.CALIBRATION_SCHEMA, "leash reasoning").to_pylist())
 
 
+def test_calibration_takes_candidates_of_lenient_reading(server: JudgeServer) -> None:
+    params = write_run(server.url)
+    for model in MODELS:
+        folder, verdicts = tables.completions_folder(model, "sums"), tables.verdicts_folder(model, "sums")
+        texts = tables.read(folder / "a.parquet", tables.COMPLETIONS_SCHEMA, "").to_pylist()
+        bare = [{**row, "text": row["text"].replace("\\boxed{ ", "").replace(" }", "")} for row in texts]
+        rows = tables.read(verdicts / "a.parquet", tables.VERDICTS_SCHEMA, "").to_pylist()
+        candidates = [{**row, "answer": None, "candidate": row["answer"]} for row in rows]
+        tables.write(
+            folder / "a.parquet", tables.table_from_rows(bare, tables.COMPLETIONS_SCHEMA), tables.COMPLETIONS_SCHEMA
+        )
+        tables.write(
+            verdicts / "a.parquet", tables.table_from_rows(candidates, tables.VERDICTS_SCHEMA), tables.VERDICTS_SCHEMA
+        )
+    problems = {"sums": load_problems("sums")}
+    hits = stage.load_hits(params, problems)
+    assert {hit.answer for hit in hits} == {str(answer) for _, answer in QUESTIONS.values()}
+    traces = stage.choose_traces(params.reasoning, "tuned", hits, problems)
+    assert [trace.planted for trace in traces] == [False, True] * 6
+
+
 def test_only_correct_completions_with_working_are_asked_about(server: JudgeServer) -> None:
     sentences = stage.run(write_run(server.url))
     asked = [read_fields(body)[1] for body in server.bodies]

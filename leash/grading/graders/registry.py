@@ -76,6 +76,11 @@ def load_grader(name: str) -> Grader:
         return _load_custom_grader(name)
     if name not in GRADER_NAMES:
         raise UnknownGraderError(name)
+    return _import_grader(name)
+
+
+@cache  # it is looked up for every completion
+def _import_grader(name: str) -> Grader:
     return cast(Grader, import_module(f"{__package__}.{name}"))
 
 

@@ -2,6 +2,8 @@ r"""Decide whether the two sides of a numeric equation are equal.
 
     12 × 7 = 84         True
     1/3 = 0.33          True: rounded to the digits shown
+    2/3 = 0.66          True: cut to them
+    1/3 = 0.34          False: neither
     66.67 * 3 = 200     None: 66.67 may have been rounded
     7 / 2 = 3           None: a quotient without its remainder, or a slip
     12 × 7 = 94         False
@@ -13,6 +15,7 @@ computed.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -84,25 +87,41 @@ def _adds_percent(tokens: tuple[Token, ...]) -> bool:
 
 def _compare_readings(link: Link) -> bool | None:
     """Return True if the sides are equal in some reading of percent signs, bullets and remarks; False if in none."""
-    lefts, rights = [*_read_nodes(link.left)], [*_read_nodes(link.right)]
-    verdicts = [_compare(left, right, link.approximate) for left in lefts for right in rights]
+    readings = [*itertools.product(_read_nodes(link.left), _read_nodes(link.right))]
+    if _may_drop_percent(link):
+        readings.append((_read_without_percent(link.left), _read_without_percent(link.right)))
+    verdicts = [_compare(left, right, link.approximate) for left, right in readings]
     if True in verdicts:
         return True
     return None if None in verdicts or not verdicts else False
 
 
 def _read_nodes(side: Side) -> Iterator[Node]:
-    for spelled in _spellings(side.tokens):
-        yield parse_expression(spelled)
+    yield parse_expression(_spell(side.tokens))
     if side.bullet and side.tokens[0].value == "-":
-        yield parse_expression(next(_spellings(side.tokens[1:])))
+        yield parse_expression(_spell(side.tokens[1:]))
 
 
-def _spellings(tokens: tuple[Token, ...]) -> Iterator[str]:
-    """Spell a side for the parser, with percent signs as hundredths and, if there are any, also as a unit."""
-    yield "".join(_spell_percent(tokens))
-    if any(token.kind == "percent" for token in tokens) and not _adds_percent(tokens):
-        yield "".join(token.value for token in tokens if token.kind not in ("percent", "degree"))
+def _may_drop_percent(link: Link) -> bool:
+    """Whether percent may be a unit that one side leaves out: 1/4 * 100 = 25%, 1/4 * 100% = 25, 12% + 5% = 17.
+
+    A percentage of something is no such unit: 20% of 50 is 10, not 1000."""
+    sides = [side for side in (link.left, link.right) if _side_has_percent(side)]
+    if len(sides) != 1 or (is_literal(link.left) and is_literal(link.right)) or _adds_percent(sides[0].tokens):
+        return False
+    tokens = [token for token in sides[0].tokens if token.kind != "degree"]
+    numbers = {tokens[i - 1].value for i, token in enumerate(tokens) if token.kind == "percent"}
+    is_sum = all(token.kind in ("num", "percent") or token.value in ("+", "-") for token in tokens)
+    return is_sum or numbers == {"100"}
+
+
+def _read_without_percent(side: Side) -> Node:
+    return parse_expression("".join(token.value for token in side.tokens if token.kind not in ("percent", "degree")))
+
+
+def _spell(tokens: tuple[Token, ...]) -> str:
+    """Spell a side for the parser, with percent signs as hundredths."""
+    return "".join(_spell_percent(tokens))
 
 
 def _spell_percent(tokens: tuple[Token, ...]) -> Iterator[str]:
@@ -126,13 +145,12 @@ def _compare(left: Node, right: Node, approximate: bool) -> bool | None:
         size = _largest(a, b)
         if difference <= size * RELATIVE_PRECISION + lost:
             return True
-        # 0.66 for 2/3 is cut, not rounded: anything below one unit in the last place is fine.
-        literals = [literal for node in (left, right) if (literal := decimal_and_ulp(node))]
-        shown = max([ulp for _, ulp in literals], default=Fraction(0))
-        if difference < shown:
+        literals = [(literal, value) for node, value in ((left, b), (right, a)) if (literal := decimal_and_ulp(node))]
+        if any(_is_rounded(*literal, _to_fraction(value), difference) for literal, value in literals):
             return True
         # 66.67 * 3 = 200 is true of the number that 66.67 was rounded from.
-        if difference <= shown + _hidden_rounding(left, a) + _hidden_rounding(right, b):
+        hidden = _hidden_rounding(left, a) + _hidden_rounding(right, b)
+        if hidden and difference <= hidden + max([ulp for (_, ulp), _ in literals], default=Fraction(0)):
             return None
     except (UnreadableError, KeyError):
         return None
@@ -143,6 +161,12 @@ def _compare(left: Node, right: Node, approximate: bool) -> bool | None:
     if approximate and difference <= size * LOOSE_APPROXIMATION:
         return None
     return False
+
+
+def _is_rounded(shown: Fraction, ulp: Fraction, value: Fraction, difference: Fraction) -> bool:
+    """Whether a decimal shows a value rounded (0.67 for 2/3) or cut (0.66) to its digits."""
+    is_cut = shown * value >= 0 and abs(shown) < abs(value) and difference < ulp
+    return is_cut or difference <= ulp / 2
 
 
 def _largest(a: Number, b: Number) -> Fraction:
@@ -255,7 +279,7 @@ def _is_doubtful(link: Link) -> bool:
 def _group_divisors(link: Link) -> Iterator[tuple[Node, Node]]:
     sides = [_spell_grouped(side.tokens) for side in (link.left, link.right)]
     if any(sides):
-        plain = [next(_spellings(side.tokens)) for side in (link.left, link.right)]
+        plain = [_spell(side.tokens) for side in (link.left, link.right)]
         yield parse_expression(sides[0] or plain[0]), parse_expression(sides[1] or plain[1])
 
 

@@ -347,9 +347,16 @@ class _RightReader(_Reader):
         while self.token(end) and self.all[end].value == "/" and self.is_words(end + 1):
             end += 2
         if self.kind(end) not in ("op", "rel", "close"):
+            self.doubtful |= self.goes_on_in_another_unit(at)
             return None
         self.check_unit_phrase(at, end)
         return end
+
+    def goes_on_in_another_unit(self, unit: int) -> bool:
+        """Whether a value goes on behind its unit, as in "1 hour 30 minutes" or "1 hour and 30 minutes"."""
+        token = self.token(unit + 1)
+        number = unit + (2 if token and token.value.casefold() in ("and", ",") else 1)
+        return self.kind(number) == "num" and self.is_words(number + 1)
 
 
 class _LeftReader(_Reader):
@@ -456,6 +463,8 @@ class _LeftReader(_Reader):
             if self.kind(before) == "op" or (following != "num" and self.kind(before) in OPERANDS):
                 raise _UnreadError
             self.labelled = words[-1] not in _CONNECTIVES
+            # 1 hour 30 minutes: the value begins before.
+            self.doubtful |= at - before <= 2 and self.kind(before) in OPERANDS and self.is_words(at + 2)
             return None
         first = at
         while True:

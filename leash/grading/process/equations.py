@@ -2,11 +2,14 @@ r"""The working of any mathematics text: its explicit numeric equations.
 
     check_equations(r"12 × 7 = 84, so \boxed{84}", "84", "")   ->  Working("sound")
     check_equations(r"12 × 7 = 94, so \boxed{84}", "84", "")   ->  Working("unsound", "12 × 7 = 94")
-    check_equations(r"x + 3 = 7, so \boxed{4}", "4", "")       ->  Working("unchecked")
+    check_equations("12 × 7 = 94? No, it is 84.", "84", "")    ->  Working("unchecked")
+    check_equations("Let x + 3 = 7. Then x = 4.", "4", "")     ->  Working("unchecked")
+    check_equations(r"x + 3 = 7, so \boxed{4}", "4", "")       ->  Working("direct"): a few words are no working
     check_equations(r"\boxed{84}", "84", "")                   ->  Working("direct")
 
-A false equation is no flaw if the text supposes, doubts or retracts it, or quotes it from the question. Steps without
-numbers, wrong ideas and wrong set-ups are not seen: sound means that no arithmetic is wrong, not that a proof is right.
+A false equation is no flaw if the text corrects it or quotes it from the question. If the text supposes, doubts or
+retracts it without a correction, it is no flaw either, but nothing in the text is then sound. Steps without numbers,
+wrong ideas and wrong set-ups are not seen: sound means that no arithmetic is wrong, not that a proof is right.
 """
 
 from __future__ import annotations
@@ -65,25 +68,40 @@ class Equation(NamedTuple):
     link: Link
 
 
+class _Found(NamedTuple):
+    """What the equations of the part of a text that decides say."""
+
+    flaws: list[Equation]  # false ones that the text stands by
+    doubted: list[Equation]  # false ones that it supposes, questions or takes back, or that may be true after all
+    has_true: bool
+
+
 def check_equations(text: str, answer: str | None, question: str) -> Working:
-    for begin, end in working_parts(text):
-        equations = read_equations(text, begin, end)
-        if flaws := _keep_flaws(text, equations, question):
-            if _has_other_arithmetic(text, question):  # they may be true there
-                return Working("unchecked")
-            return unsound(min(flaws, key=lambda flaw: len(flaw.text)).text)
-        if any(equation.true for equation in equations):
-            return Working("sound")
+    found = _find_equations(text, question)
+    if found.flaws:
+        return unsound(min(found.flaws, key=lambda flaw: len(flaw.text)).text)
+    if found.doubted:  # what can't be told from a flaw is no sound working, either
+        return Working("unchecked")
+    if found.has_true:
+        return Working("sound")
     return Working("direct" if _is_direct(text, answer) else "unchecked")
 
 
 def find_flaws(text: str, question: str) -> list[Equation]:
     """Return the false equations that decide the verdict of check_equations."""
+    return _find_equations(text, question).flaws
+
+
+def _find_equations(text: str, question: str) -> _Found:
     for begin, end in working_parts(text):
         equations = read_equations(text, begin, end)
-        if (flaws := _keep_flaws(text, equations, question)) or any(equation.true for equation in equations):
-            return [] if _has_other_arithmetic(text, question) else flaws
-    return []
+        flaws, doubted = _split_flaws(text, equations, question)
+        if flaws and _has_other_arithmetic(text, question):  # they may be true there
+            flaws, doubted = [], [*flaws, *doubted]
+        has_true = any(equation.true for equation in equations)
+        if flaws or doubted or has_true:
+            return _Found(flaws, doubted, has_true)
+    return _Found([], [], has_true=False)
 
 
 def working_parts(text: str) -> Iterator[tuple[int, int]]:
@@ -109,18 +127,20 @@ def read_equations(text: str, begin: int = 0, end: int | None = None) -> list[Eq
     return equations
 
 
-def _keep_flaws(text: str, equations: list[Equation], question: str) -> list[Equation]:
-    """Return the false equations that the text itself stands by."""
+def _split_flaws(text: str, equations: list[Equation], question: str) -> tuple[list[Equation], list[Equation]]:
+    """Return the false equations that the text stands by, and those that it doubts. It has neither those that it
+    corrects nor those of the question."""
     asked = "".join(question.split())
     corrected: set[str] = set()  # left sides that have a true equation later on
-    flaws = []
+    flaws: list[Equation] = []
+    doubted: list[Equation] = []
     for equation in reversed(equations):
         left = "".join(token.value for token in equation.link.left.tokens)
         if equation.true:
             corrected.add(left)
-        elif left not in corrected and "".join(equation.text.split()) not in asked and not _is_doubted(text, equation):
-            flaws.append(equation)
-    return flaws[::-1]
+        elif left not in corrected and "".join(equation.text.split()) not in asked:
+            (doubted if _is_doubted(text, equation) else flaws).append(equation)
+    return flaws[::-1], doubted
 
 
 def _has_other_arithmetic(text: str, question: str) -> bool:

@@ -3,7 +3,8 @@ r"""Plant one error into good working, to measure what a judge of the reasoning 
     plant_error(problem, r"12 + 5 = 17 , 17 - 3 = 14 , \boxed{ 14 }", "14", rng)
         ->  r"12 + 8 = 17 , 17 - 3 = 14 , \boxed{ 14 }"
 
-One number of one true step or equation changes. The answer stays as it was, and so does everything else.
+One number of one true step or equation changes. The answer that lenient reading finds, which is the strict one if there
+is any, stays as it was, and so does everything else.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from leash.grading.extraction import BOX_COMMANDS, extract
+from leash.grading.extraction import BOX_COMMANDS
 from leash.grading.process.checkers import check_working, checker_name
 from leash.grading.process.equations import Equation, read_equations, working_parts
 from leash.grading.process.steps import split_working
+from leash.grading.reading import Reading, read_answer
 from leash.grading.run_on import cut_run_on
 from leash.problems import Problem
 
@@ -39,9 +41,13 @@ def plant_error(problem: Problem, text: str, answer: str | None, rng: np.random.
         planted = text[:begin] + change_number(text[begin:end], rng) + text[end:]
         flaw = check_working(problem, planted, answer).flaw
         # The flaw is a false equation of the text, not one that no longer follows: 0 * 3 = 0 is as true as 0 * 8 = 0.
-        if flaw and flaw.rstrip("…") in " ".join(planted.split()) and extract(planted) == extract(text):
+        if flaw and flaw.rstrip("…") in " ".join(planted.split()) and _read(problem, planted) == _read(problem, text):
             return planted
     return None
+
+
+def _read(problem: Problem, text: str) -> Reading:
+    return read_answer(text, problem["grader"], "stop")
 
 
 def _places(problem: Problem, text: str) -> Iterator[tuple[int, int]]:

@@ -6,7 +6,8 @@ r"""The working of the embedded tasks: steps of one operation each.
     make 21 from 3 8 1 :    8 * 3 = 24 , 24 - 1 = 23 , \boxed{ ( 8 - 1 ) * 3 }   unsound: another computation
 
 Working is sound if every step is true, each starts from numbers that are given or computed before and not used yet,
-and the answer follows: the steps make up the computation of the question (chain) or of the boxed expression (make).
+and the answer follows: the steps make up the computation of the question (chain) or of the answer's expression (make).
+The answer may stand in a box or, for lenient reading, alone behind the steps.
 Two computations are the same if they differ only in the order of terms and factors, so 12 - 3 = 9, 9 + 5 = 14 is
 sound working for 12 + 5 - 3. Working in words is not read here: equations.py reads it.
 """
@@ -47,8 +48,11 @@ def check_steps(problem: Problem, text: str, answer: str | None) -> Working | No
     working = split_working(text)
     if _WORD.search(working) or len(working) > MAX_WORKING_CHARS:
         return None
-    parts = [part.strip() for part in re.split(r"[,;\n]", working) if part.strip()]
-    if not parts or parts == [answer]:
+    parts = [part.strip() for part in re.split(r"[,;\n]|\.(?=\s|$)", working) if part.strip()]
+    # An answer without a box stands behind the steps.
+    while parts and answer is not None and "".join(parts[-1].split()) == "".join(answer.split()):
+        parts.pop()
+    if not parts:
         return Working("direct")
     steps: list[Step] = []
     for part in parts:

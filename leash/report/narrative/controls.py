@@ -105,7 +105,7 @@ def judged_sentences(analysis: Analysis) -> list[str]:
         return []
     quality = _judge_quality(judged)
     number, hits = (sum(judged[name].values()) for name in ("asked", "hits"))
-    asked = f"{judged['judge']} judged {pluralize(number, 'hit')} of {hits:,}"
+    asked = f"{judged['judge']} judged {number:,} of {pluralize(hits, 'hit')} with working"
     votes = f" ({judged['rule']} of {judged['votes']} votes)" if judged["votes"] > 1 else ""
     if judged["refused"]:
         return [f"{asked}{votes}; nothing is concluded from it: {judged['refused'].rstrip('.')}.{quality}"]
