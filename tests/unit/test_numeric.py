@@ -64,6 +64,8 @@ from leash.grading.graders.numeric import canonical, complaint, grade, parse_num
         ("10 g of C_2H_6", 10),
         ("50.7 atm (3 significant figures)", 50.7),
         ("5 (m/s)", 5),
+        ("5 half-lives", 5),
+        ("5 meters per second squared", 5),
         ("5½", 5.5),
         ("5 ¾ in", 5.75),
         ("½", 0.5),
@@ -123,6 +125,13 @@ def test_a_number_is_read_in_any_common_notation(text: str, value: float) -> Non
         "5⑦",
         "5 m/s plus 2",
         "5 below zero",
+        "5 °C below zero",
+        "5 & a half",
+        "5 three-quarters",
+        "5 halved",
+        "5 doubled",
+        "5 score",
+        "5 ‰",
     ],
 )
 def test_text_without_exactly_one_number_has_no_value(text: str) -> None:

@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 from leash.grading.extraction import find_closing_brace, strip_special_tokens
 from leash.grading.mathematics.expression import ENCLOSING_OPERATORS
 from leash.grading.mathematics.spelling import (
-    FRACTION_WORDS,
     SUPERSCRIPTS,
+    VALUE_WORDS,
     VULGAR_FRACTIONS,
     expand_magnitudes,
     expand_repeating_decimals,
@@ -90,9 +90,12 @@ APPROXIMATION_PREFIX = re.compile(
 PARENTHESIZED_REMARK = re.compile(r"\([^()]*[A-Za-z][^()]*\)")
 # What may follow a number without being a unit.
 NO_UNIT = re.compile(
-    r"[.,;:=<>+\-*^_|±!()]|\\(?:infty|pm|[lr]floor|[lr]ceil)(?![A-Za-z])|(?:squared|cubed|below|under|bn|mn)\b", re.I
+    r"[.,;:=<>+\-*^_|±!()]|\\(?:infty|pm|[lr]floor|[lr]ceil)(?![A-Za-z])|(?:squared|cubed|under)\b", re.I
 )
-FRACTION_BEHIND = re.compile(rf"^(?:{'|'.join(FRACTION_WORDS.split())})\b|\b(?:and|plus|minus)\b", re.I)
+# "5 and a half", "5 °C below zero", "5 three-quarters", but 5 half-lives
+VALUE_BEHIND = re.compile(
+    rf"\b(?:and|{'|'.join(VALUE_WORDS)})\b(?!-?li[fv]e)|\b(?:a|one|two|three)[-\s]+quarters?\b|[&‰]", re.IGNORECASE
+)
 # 5h30 and 5kg3g are two numbers, m3 and J mol-1K-1 are units.
 JOINED_MEASURE = re.compile(r"([A-Za-z]+)(\d+)([A-Za-z]*)")
 UNIT_POWER = re.compile(r"[\^_]\s*(?:\{\s*[-+]?\s*\d+(?:\s*/\s*\d+)?\s*\}|[-+]?\d+)|(?<=[A-Za-z}])[-+]?\d+(?![\d.])")
@@ -171,7 +174,7 @@ def parse_quantity(text: str) -> Quantity | None:
     # a variable, but for e, the unit of charge.
     is_variable = is_letter(unit) and unit != "e"
     has_numbers = any(char.isnumeric() for char in UNIT_POWER.sub("", unit)) or _is_joined_measure(unit)
-    is_unit = not (NO_UNIT.match(unit) or FRACTION_BEHIND.search(unit) or is_variable or has_numbers)
+    is_unit = not (NO_UNIT.match(unit) or VALUE_BEHIND.search(unit) or is_variable or has_numbers)
     return Quantity(value, "".join(unit.split())) if math.isfinite(value) and is_unit else None
 
 

@@ -32,9 +32,9 @@ from leash.grading.mathematics.identity import is_same_value
 from leash.grading.mathematics.spelling import (
     CURRENCY_SIGNS,
     DOLLAR_SIGN,
-    FRACTION_WORDS,
     NUMBER_WORDS,
     QUANTITY_SIGNS,
+    VALUE_WORDS,
     find_closing_bracket,
     normalize_latex,
     split_outside_brackets,
@@ -141,10 +141,10 @@ _WORD_PATTERN = re.compile(
 )
 _NUMERIC_PART = re.compile(r"\d|\\pi")
 _NON_UNIT_WORDS = (
-    "is are if for where when with not any all only no or and more less most least than times mod base plus minus over "
-    "by hundred thousand million billion trillion dozen half halves root factorial point infinity "
-    "hundreds thousands millions billions trillions dozens bn mn lakh lakhs crore crores tens score scores bc bce "
-    f"below above under {FRACTION_WORDS} noon midnight morning afternoon evening"
+    "is are if for where when with not any all only no or and more less most least than times mod base over "
+    "by hundred thousand million billion trillion dozen root factorial point infinity "
+    "hundreds thousands millions billions trillions dozens lakh lakhs crore crores bc bce "
+    f"under {' '.join(VALUE_WORDS)} noon midnight morning afternoon evening"
 )
 _NON_UNIT_PATTERN = re.compile(
     rf"(?<![a-z])(?:(?i:{'|'.join((*_NON_UNIT_WORDS.split(), *(set(FUNCTIONS) - {'min'})))})|k(?!\}}?\s*\\Omega))"

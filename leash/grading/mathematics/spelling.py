@@ -27,8 +27,26 @@ MAGNITUDES = {
 }
 MAGNITUDES |= {"dozen": "12", "lakh": "10^{5}", "crore": "10^{7}", "grand": "10^{3}"}
 MAGNITUDES |= {"tenth": "10^{-1}", "hundredth": "10^{-2}", "thousandth": "10^{-3}", "millionth": "10^{-6}"}
-# What else makes another number of the one before it: "5 fifths", "5 and a half". (Quarters are coins, too.)
-FRACTION_WORDS = "half halves third thirds fourths fifths sixths sevenths eighths ninths twelfths twentieths billionths"
+# What else makes another number of the one before it: "5 fifths", "5 halved". (Quarters are coins, too.)
+VALUE_WORDS = (
+    *("half", "halves", "third", "thirds", "fourths", "fifths", "sixths", "sevenths", "eighths", "ninths", "twelfths"),
+    *("twentieths", "billionths", "halved", "doubled", "tripled", "quadrupled", "twice", "thrice"),
+    *(
+        "negative",
+        "minus",
+        "plus",
+        "below",
+        "above",
+        "freezing",
+        "debt",
+        "gross",
+        "score",
+        "scores",
+        "tens",
+        "bn",
+        "mn",
+    ),
+)
 VULGAR_FRACTIONS = {char: f" {unicodedata.normalize('NFKC', char)}".replace("⁄", "/") for char in "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅐⅛⅜⅝⅞⅑⅒"}
 MAGNITUDE_LETTERS = {"k": "thousand", "K": "thousand", "M": "million", "B": "billion"}
 DOLLAR_SIGN = "﹩"
