@@ -23,7 +23,8 @@ from leash.grading.thinking import is_unfinished, strip_thinking, unify_tags
 
 UNCLEAR = "?"
 MAX_LINE_CHARS = 300  # of a line or a sentence that is read
-MIN_COMPLETE_WORDS = 4  # of a paragraph without punctuation at its end
+# Of a word alone. A crossed box, a tilde or an exclamation mark in front may deny it.
+_SIGN = r"[\s*_`\"'“”‘’.,:;()\[\]{}<>\\/#$|✅✓–—=-]"
 
 _LABEL = (
     r"(?:(?:so|thus|therefore|hence|overall)\b,?\s+)?(?:(?:my|the)\s+)?(?:(?:final|overall)\s+)?"
@@ -48,11 +49,7 @@ _SECOND_THOUGHT = re.compile(
     r"|in\s+fact|second\s+thought|scratch|strike|mistaken|misread|apolog\w+|no\s+longer|right|false)\b",
     re.IGNORECASE,
 )
-_DOUBT = re.compile(
-    r"\b(?:not?|never|neither|nor|cannot|hardly|without|if|unless|whether|would|could|might|may|should|be|but|almost|nearly"
-    r"|partly|partially|mostly|than|from|false|wrong|is|are|that|say|call|called)\W*$|n['’]t\W*$",
-    re.IGNORECASE,
-)
+_DOUBT = re.compile(r"\b(?:not|no|never|is|be|that)\W*$", re.IGNORECASE)  # goes on in spite of its punctuation
 _COMPLETE = re.compile(r"(?:[.!?)\]}$»”\d]|\",?)$")
 _SENTENCE_END = re.compile(r"(?<=[.!;?])\s+")
 _DECORATION = str.maketrans("", "", '*`"“”')
@@ -69,8 +66,8 @@ class WordReader:
         word = rf"(?P<word>{spellings})"
         # A line with the word alone, perhaps denied or after a label: "Verdict: SOUND.", <grade>CORRECT</grade>
         self._alone = re.compile(
-            rf"[^\w?]*(?:(?i:{_LABEL})(?:[^\w?]|_)+(?:(?i:text|textbf)\W)?)?[^\w?]*"
-            rf"(?P<denial>(?i:{_DENIAL})(?:[^\w?]|_)+|(?i:{_PREFIX_DENIAL}))?{word}(?:[^\w?]|_)*(?:</\w+>)?\W*(?<!\?)"
+            rf"{_SIGN}*(?:(?i:{_LABEL}){_SIGN}+(?:(?i:text|textbf)\W)?)?{_SIGN}*"
+            rf"(?P<denial>(?i:{_DENIAL}){_SIGN}+|(?i:{_PREFIX_DENIAL}))?{word}(?:{_SIGN}|!)*(?:(?i:{_LABEL})>)?"
         )
         self._clause = re.compile(rf"(?i:{_SUBJECT})(?:(?P<denial>(?i:{_IS_NOT}))|(?i:{_IS}))\s+{word}[\s.!]*")
         self._leading = re.compile(rf"[\W_]*(?P<denial>(?i:{_DENIAL})\s+)?{word}")
@@ -139,7 +136,4 @@ def _is_complete(text: str) -> bool:
     line = next((line.rstrip(" *_`")[-MAX_LINE_CHARS:] for line in reversed(lines) if re.search(r"\w", line)), "")
     if not line or re.fullmatch(rf"[\W_]*{_LABEL}[\W_]*", line, re.IGNORECASE):
         return True
-    if _DOUBT.search(line):
-        return False
-    is_paragraph = not lines[-1].strip() and len(line.split()) >= MIN_COMPLETE_WORDS
-    return bool(_COMPLETE.search(line)) or (is_paragraph and not line.endswith((":", ",")))
+    return bool(_COMPLETE.search(line)) and not _DOUBT.search(line)
