@@ -114,6 +114,6 @@ def _lock_outputs() -> list[dict[str, Any]]:
     """The entries of dvc.lock for all outputs."""
     try:
         lock = YAML(typ="safe", pure=True).load(DVC_LOCK_PATH.read_text(encoding="utf-8"))
-    except (FileNotFoundError, YAMLError):
+    except (FileNotFoundError, UnicodeDecodeError, YAMLError):
         return []
     return [out for stage in ((lock or {}).get("stages") or {}).values() for out in stage.get("outs", [])]

@@ -3,7 +3,8 @@
     stop, stop_string              the model ended it, with an end-of-text token or at a stop string
     length                         cut off at `max_tokens`
     length_in_thought              cut off within thinking that only the engine knows of (engines/cut_thoughts.py)
-    abort, error, content_filter…  the server ended it: what is there is not a sample of the model
+    abort, error, content_filter…  the server ended it: what is there is not a sample of the model. So does any word of
+                                   a failure (`timeout`, `server_error`, `other`), since tools have many
     lost                           a rollout that a kill interrupted and that cannot be drawn again: it has no text, and
                                    counts as wrong (reach/rollouts.py)
     anything else                  not known (`unknown`, words of other tools): strict reading takes it for an end, and
@@ -16,15 +17,23 @@ completion that the server ended is not scored: its verdict is `error`, neither 
 
 from __future__ import annotations
 
+import re
+
 STOP, REFUSAL, UNKNOWN, LOST = "stop", "refusal", "unknown", "lost"
 CUT_IN_THOUGHT = "length_in_thought"
 _ENDED = {STOP, "stop_string"}
 # OpenAI, vLLM and SGLang; Mistral; Anthropic and Gemini behind a server that keeps their words.
 _CUT = {"length", CUT_IN_THOUGHT, "model_length", "max_tokens", "max_length"}
-# Another attempt may succeed: the fault was the server's, not the text's.
-_BROKEN = {"abort", "aborted", "cancelled", "canceled", "error", "insufficient_system_resource"}
+# Another attempt may succeed: the fault was the server's, not the text's. Gemini's `other` is any fault without a name.
+_BROKEN = re.compile(
+    r"abort|cancel|error|exception|fail|crash|time[_ -]?d?[_ -]?out|deadline|interrupt|preempt|evict|overload"
+    r"|unavailable|disconnect|killed|rate[_ -]?limit|insufficient_system_resource|malformed|^other$",
+    re.IGNORECASE,
+)
 # Another attempt with the same seed would end the same way.
-_WITHHELD = {"content_filter", REFUSAL, "safety", "recitation", "blocklist", "prohibited_content"}
+_WITHHELD = re.compile(
+    rf"filter|{REFUSAL}|refuse|safety|recitation|blocklist|blocked|prohibited|moderation|policy|^spii$", re.IGNORECASE
+)
 
 THINK_OPEN_TAG, THINK_CLOSE_TAG = "<think>", "</think>"
 
@@ -41,9 +50,9 @@ def was_cut_off(finish: str) -> bool:
 
 def has_failed(finish: str) -> bool:
     """Whether the server ended the completion, so that it says nothing about the model."""
-    return finish.casefold() in _BROKEN | _WITHHELD
+    return bool(_BROKEN.search(finish) or _WITHHELD.search(finish))
 
 
 def may_succeed_again(finish: str) -> bool:
     """Whether the completion failed for a reason that may be gone at the next attempt."""
-    return finish.casefold() in _BROKEN
+    return bool(_BROKEN.search(finish)) and not _WITHHELD.search(finish)

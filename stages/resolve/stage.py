@@ -65,8 +65,8 @@ def run(params: Params) -> None:
         old.unlink()
     for path, content in files.items():
         text = json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-        # An unchanged file keeps its time stamp, so DVC need not hash it again.
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
+        # An unchanged file keeps its time stamp, so DVC need not hash it again. A damaged one may be no text.
+        if not path.exists() or path.read_bytes() != text.encode():
             atomic_io.write(path, text)
     shutil.rmtree(INPUTS_DIR, ignore_errors=True)  # removes the links, never the files behind them
     for each in inputs:

@@ -600,7 +600,9 @@ def test_other_finish_reasons_are_kept(served: Served) -> None:
         assert completion.finish == kept
 
 
-@pytest.mark.parametrize("finish", ["abort", "error", "ABORTED", "insufficient_system_resource"])
+@pytest.mark.parametrize(
+    "finish", ["abort", "ABORTED", "insufficient_system_resource", "timeout", "server_error", "other"]
+)
 def test_a_completion_that_the_server_broke_off_is_drawn_again_with_its_seed(
     served: Served, torch_engine: TorchEngine, finish: str
 ) -> None:

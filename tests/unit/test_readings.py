@@ -283,7 +283,14 @@ def test_an_adaptive_budget_ends_at_the_hits_of_the_chosen_reading(project: Para
     assert sum(ends["lenient"].values()) < sum(ends["strict"].values())
 
 
-@pytest.mark.parametrize("finish", ["abort", "error", "content_filter", "refusal", "SAFETY"])
+@pytest.mark.parametrize(
+    "finish",
+    [
+        *("abort", "error", "content_filter", "refusal", "SAFETY", "timeout", "timed_out", "failed", "server_error"),
+        *("other", "OTHER", "internal-error", "request_timeout", "Cancelled", "CONTENT_FILTERED", "IMAGE_SAFETY"),
+        *("deadline_exceeded", "preempted", "engine_crashed", "interrupted", "unavailable", "rate_limited"),
+    ],
+)
 def test_what_a_server_broke_off_is_not_scored_whatever_it_says(finish: str) -> None:
     assert read_answer(r"\boxed{5}", "math", finish) == Reading(None)
     grade = no_answer_grade(finish)
@@ -298,6 +305,34 @@ def test_an_unfinished_thought_holds_no_answer(grader: str) -> None:
         assert read_answer(f"<think>\n{thought}", grader, finish).answer is None
     assert read_answer(thought, grader, "length_in_thought").answer is None
     assert no_answer_grade("length_in_thought")["status"] == no_answer_grade("max_tokens")["status"] == "truncated"
+
+
+@pytest.mark.parametrize(
+    "finish", ["stop", "eos", "end_turn", "stop_sequence", "COMPLETE", "unknown", "", "tool_calls"]
+)
+def test_other_words_for_an_end_are_no_failures(finish: str) -> None:
+    assert read_answer(r"\boxed{5}", "math", finish).strict == "5"
+
+
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [
+        ("[THINK]", "[/THINK]"),
+        ("◁think▷", "◁/think▷"),
+        ("<seed:think>", "</seed:think>"),
+        ("<|begin_of_thought|>", "<|end_of_thought|>"),
+        ("<reasoning>", "</reasoning>"),
+        ("<Reasoning>", "</REASONING>"),
+    ],
+)
+def test_thinking_has_many_names(begin: str, end: str) -> None:
+    for grader in ("math", "numeric", "choice", "code"):
+        thought = "Maybe \\boxed{5}, or (B). The answer is 5.\n```python\nprint(5)\n```"
+        assert read_answer(f"{begin}{thought}", grader, "length").answer is None
+    assert read_answer(f"{begin}maybe \\boxed{{5}}{end} no, \\boxed{{6}}", "math", "stop").answer == "6"
+    assert read_answer(f"{begin}maybe 5{end}\n<answer>6</answer>", "math", "stop").answer == "6"
+    assert read_answer(f"{begin}so \\boxed{{5}}{end} That is it.", "math", "stop").answer == "5"
+    assert read_answer(f"{begin}a{end}{begin}so \\boxed{{5}}", "math", "length").answer is None
 
 
 def test_imported_completions_that_a_server_broke_off_are_not_scored(

@@ -52,6 +52,15 @@ def test_each_key_changes_the_files_of_the_stages_that_use_it(project: Params) -
     assert changed_by(run={"processes": 2}) == set()
 
 
+def test_a_damaged_file_is_written_again(project: Params) -> None:
+    stage.run(project)
+    path = stage.PARAMS_DIR / "sample.json"
+    before = path.read_bytes()
+    path.write_bytes(b"\xa0" + before[1:])
+    stage.run(project)
+    assert path.read_bytes() == before
+
+
 def test_only_models_and_data_sets_of_the_run_are_written(project: Params) -> None:
     """A new model outside the run changes only perplexity, where a trace source may not have a model's name. The file
     of a data set that leaves the run is deleted."""

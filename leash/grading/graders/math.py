@@ -25,7 +25,7 @@ from typing import Any
 from leash.grading.mathematics.answer_parsing import ParsedAnswer, parse_answer
 from leash.grading.mathematics.equivalence import EquivalenceRules, is_equivalent, is_unparsed
 from leash.grading.mathematics.expression import MAX_ANSWER_CHARS, Node, UnreadableError
-from leash.grading.mathematics.identity import INTEGER_POINTS, evaluation_points, has_absolute_value
+from leash.grading.mathematics.identity import INTEGER_POINTS, evaluation_points, has_absolute_value, has_radical
 from leash.grading.mathematics.math_verify_fallback import is_math_verify_parsable
 from leash.grading.mathematics.spelling import text_key
 from leash.grading.mathematics.values import Number, evaluate, number_to_mpmath, unknowns
@@ -110,8 +110,8 @@ def _value_class(node: Node, parsed: ParsedAnswer) -> str:
         except (UnreadableError, ZeroDivisionError):
             return "".join(parsed.text.split())
         # At whole points one value is not enough: floor(n/2) and floor(n/3) agree at some of them. Nor is it for |x|,
-        # which is x where x is positive.
-        all_values = len(values) == INTEGER_POINTS or has_absolute_value(node)
+        # which is x where x is positive, or for \sqrt{x^2}.
+        all_values = len(values) == INTEGER_POINTS or has_absolute_value(node) or has_radical(node)
         shown = ", ".join(_format_number(value) for value in (values if all_values else values[:1]))
     return f"{names}: {shown}" if names else shown
 

@@ -6,7 +6,8 @@ If the gold's unit carries a power of ten, both ways to write the value count: 5
 number is compared. The answer's unit is skipped, not converted, so "51.4 bar" counts for 50.7 atm and "50.7 mm" for
 50.7 cm.
 
-What follows the number must be a unit, not a part of the value: "5 squared", 5x, 12_3 and 5\\infty are no quantities.
+What follows the number must be a unit, not a part of the value: "5 squared", "5 and a half", 5h30, 5x, 12_3 and
+5\\infty are no quantities.
 
 The reader here is not that of leash/grading/mathematics: it reads the longest number that a text begins with and leaves
 the rest as a unit, where mathematics/expression.py must read everything and takes the letters of a unit for variables.
@@ -23,11 +24,13 @@ from leash.grading.extraction import find_closing_brace, strip_special_tokens
 from leash.grading.mathematics.expression import ENCLOSING_OPERATORS
 from leash.grading.mathematics.spelling import (
     SUPERSCRIPTS,
+    VALUE_WORDS,
+    VULGAR_FRACTIONS,
     expand_magnitudes,
     expand_repeating_decimals,
     unescape_backslashes,
 )
-from leash.grading.mathematics.units import is_letter
+from leash.grading.mathematics.units import is_letter, parse_units
 
 DEFAULT_TOLERANCE = 0.05
 ZERO_TOLERANCE = 1e-9  # absolute: a gold of 0 has no relative tolerance
@@ -45,6 +48,7 @@ CHARACTER_REPLACEMENTS = {
     "**": "^",
     "\u00a0": " ",
     **dict.fromkeys("\u2009\u202f", ""),  # thin spaces, between thousands
+    **{char: "\\frac{{{}}}{{{}}}".format(*text.split("/")) for char, text in VULGAR_FRACTIONS.items()},
 }
 FONT_COMMANDS = (
     "text|mathrm|mathbf|mathit|mathsf|textbf|textrm|textit|textnormal|textsf|texttt|emph|boldsymbol|mbox|operatorname|bf|rm"
@@ -85,7 +89,15 @@ APPROXIMATION_PREFIX = re.compile(
 )
 PARENTHESIZED_REMARK = re.compile(r"\([^()]*[A-Za-z][^()]*\)")
 # What may follow a number without being a unit.
-NO_UNIT = re.compile(r"[.,;:=<>+\-*^_|±!()]|\\(?:infty|pm|[lr]floor|[lr]ceil)(?![A-Za-z])|(?:squared|cubed)\b", re.I)
+NO_UNIT = re.compile(
+    r"[.,;:=<>+\-*^_|±!()]|\\(?:infty|pm|[lr]floor|[lr]ceil)(?![A-Za-z])|(?:squared|cubed|under)\b", re.I
+)
+# "5 and a half", "5 °C below zero", "5 three-quarters", but 5 half-lives
+VALUE_BEHIND = re.compile(
+    rf"\b(?:and|{'|'.join(VALUE_WORDS)})\b(?!-?li[fv]e)|\b(?:a|one|two|three)[-\s]+quarters?\b|[&‰]", re.IGNORECASE
+)
+# 5h30 and 5kg3g are two numbers, m3 and J mol-1K-1 are units.
+JOINED_MEASURE = re.compile(r"([A-Za-z]+)(\d+)([A-Za-z]*)")
 UNIT_POWER = re.compile(r"[\^_]\s*(?:\{\s*[-+]?\s*\d+(?:\s*/\s*\d+)?\s*\}|[-+]?\d+)|(?<=[A-Za-z}])[-+]?\d+(?![\d.])")
 
 
@@ -161,8 +173,19 @@ def parse_quantity(text: str) -> Quantity | None:
     # A unit has letters, signs and powers, but no other number: "5 or 6" is no quantity. A letter alone is
     # a variable, but for e, the unit of charge.
     is_variable = is_letter(unit) and unit != "e"
-    is_unit = not unit or not (NO_UNIT.match(unit) or is_variable or re.search(r"\d", UNIT_POWER.sub("", unit)))
+    has_numbers = any(char.isnumeric() for char in UNIT_POWER.sub("", unit)) or _is_joined_measure(unit)
+    is_unit = not (NO_UNIT.match(unit) or VALUE_BEHIND.search(unit) or is_variable or has_numbers)
     return Quantity(value, "".join(unit.split())) if math.isfinite(value) and is_unit else None
+
+
+def _is_joined_measure(unit: str) -> bool:
+    """Return whether a unit goes on with a number in a smaller one, as in 5h30, 5h3 and 5kg3g."""
+    if not (joined := JOINED_MEASURE.match(unit)):
+        return False
+    larger, smaller = parse_units(joined[1]), parse_units(joined[3])
+    dimensions = {one.dimension for one in larger if one.dimension}
+    is_time = any(one.dimension == (("s", 1),) and one.factor >= 60 for one in larger)
+    return len(joined[2]) > 1 or is_time or any(one.dimension in dimensions for one in smaller)
 
 
 def strip_latex(text: str) -> str:

@@ -34,6 +34,7 @@ from leash.grading.mathematics.spelling import (
     DOLLAR_SIGN,
     NUMBER_WORDS,
     QUANTITY_SIGNS,
+    VALUE_WORDS,
     find_closing_bracket,
     normalize_latex,
     split_outside_brackets,
@@ -91,6 +92,11 @@ _TIME = re.compile(
     r"(?:\\[a-z]+\s*\{)?\s*(?P<half>[ap])\s*\.?\s*m\b\.?\s*\}?",
     re.IGNORECASE,
 )
+_PART_OF_DAY = re.compile(
+    r"(?P<hour>\d{1,2})(?:\s*:\s*(?P<minute>[0-5]\d))?\s*(?:o'?clock)?\s*(?:\\[a-z]+\s*\{)?\s*(?:o'?clock)?\s*,?\s*"
+    r"(?:(?:in\s+)?(?:the\s+)?(?P<part>morning|afternoon|evening)|(?:at\s+)?(?P<night>noon|midnight|night))\s*\}?",
+    re.IGNORECASE,
+)
 _MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
     *("july", "august", "september", "october", "november", "december"),
@@ -135,9 +141,10 @@ _WORD_PATTERN = re.compile(
 )
 _NUMERIC_PART = re.compile(r"\d|\\pi")
 _NON_UNIT_WORDS = (
-    "is are if for where when with not any all only no or and more less most least than times mod base plus minus over "
-    "by hundred thousand million billion trillion dozen half halves root factorial point infinity "
-    "hundreds thousands millions billions trillions dozens bn mn lakh lakhs crore crores tens score scores bc bce"
+    "is are if for where when with not any all only no or and more less most least than times mod base over "
+    "by hundred thousand million billion trillion dozen root factorial point infinity "
+    "hundreds thousands millions billions trillions dozens lakh lakhs crore crores bc bce "
+    f"under {' '.join(VALUE_WORDS)} noon midnight morning afternoon evening"
 )
 _NON_UNIT_PATTERN = re.compile(
     rf"(?<![a-z])(?:(?i:{'|'.join((*_NON_UNIT_WORDS.split(), *(set(FUNCTIONS) - {'min'})))})|k(?!\}}?\s*\\Omega))"
@@ -181,12 +188,25 @@ def _parse_numeral(text: str) -> ParsedAnswer | None:
 def _parse_time(text: str) -> ParsedAnswer | None:
     """Parse a time of day with a.m. or p.m. to its minutes after midnight."""
     text = _TIMES_OF_DAY.get(text.casefold(), text)
+    if named := _PART_OF_DAY.fullmatch(text):
+        text = _write_half_day(named)
     if not (match := _TIME.fullmatch(text)) or not 1 <= int(match["hour"]) <= 12:
         return None
     half = match["half"].lower()
     minutes = int(match["hour"]) % 12 * 60 + 720 * (half == "p") + int(match["minute"] or 0)
     number = Node("num", number=Fraction(minutes) + Fraction(int(match["second"] or 0), 60))
     return ParsedAnswer("time", text, node=number, unit=f"{half}m")
+
+
+def _write_half_day(named: re.Match[str]) -> str:
+    """Write 10 in the morning as 10 am. 10 noon is no time."""
+    hour, part = int(named["hour"]), (named["part"] or named["night"]).lower()
+    if part in ("noon", "midnight") and hour != 12:
+        return ""
+    # 12 at night is midnight, and 2 at night is in the morning.
+    is_late = part in ("noon", "afternoon", "evening") or (part == "night" and hour >= 6)
+    half = "pm" if is_late and not (part in ("evening", "night") and hour == 12) else "am"
+    return f"{hour}:{named['minute'] or '00'} {half}"
 
 
 def _parse_date(text: str) -> ParsedAnswer | None:

@@ -27,7 +27,7 @@ from leash.grading.mathematics.expression import FUNCTIONS, MAX_ANSWER_CHARS, No
 from leash.grading.mathematics.identity import is_proportional, is_same_value
 from leash.grading.mathematics.math_verify_fallback import is_math_verify_equal
 from leash.grading.mathematics.spelling import mark_digit_gaps, normalize_latex, text_key
-from leash.grading.mathematics.units import Unit, parse_units
+from leash.grading.mathematics.units import Unit, have_same_words, parse_units, read_words
 from leash.grading.mathematics.values import decimal_and_ulp, real_value, unknowns
 
 # Other graders accept a relative error of 1e-4. Half a unit in the fourth digit is at most five times that.
@@ -199,8 +199,14 @@ def _is_same_quantity(gold: ParsedAnswer, answer: ParsedAnswer, rules: Equivalen
         return False
     percent = gold.percent or rules.unit == "%"
     # The unit of a data set is LaTeX, such as $cm^2$.
-    golds = () if rules.unit == "%" else _measuring_units(gold.unit or normalize_latex(rules.unit))
-    if golds and (units := _measuring_units(answer.unit)):
+    expected, given = (
+        _read_units(gold.unit or ("" if rules.unit == "%" else normalize_latex(rules.unit))),
+        _read_units(answer.unit),
+    )
+    if expected and given and not have_same_words(expected, given):
+        return False
+    golds, units = _measuring_units(expected), _measuring_units(given)
+    if golds and units and rules.unit != "%":
         pairs = [(first, second) for first in golds for second in units if first.dimension == second.dimension]
         return any(_is_close(*_convert(gold.node, answer.node, *pair), rules) for pair in pairs)
     # A unit may be missing or unknown. But a multiple of pi is an angle in radians, not in degrees.
@@ -222,9 +228,14 @@ def _is_same_percent(gold: Node, answer: Node, percent: bool, rules: Equivalence
     return bare is not None and abs(bare) >= 1 and _is_close(gold, answer, rules)
 
 
-def _measuring_units(text: str) -> list[Unit]:
-    """Return the units of a text that measure something: not those of "15 apples"."""
-    return [unit for unit in parse_units(text) if unit.dimension]
+def _read_units(text: str) -> Sequence[Unit]:
+    """Return the units that a text can mean; its words if they make no unit."""
+    return (parse_units(text) or (read_words(text),)) if text.strip() else ()
+
+
+def _measuring_units(units: Sequence[Unit]) -> list[Unit]:
+    """Return the units that measure something: not those of "15 apples"."""
+    return [unit for unit in units if unit.dimension]
 
 
 def _convert(gold: Node, answer: Node, gold_unit: Unit, unit: Unit) -> tuple[Node, Node]:

@@ -6,11 +6,15 @@ r"""Identity: whether two expressions are the same, found by evaluating both rat
 
 Rational values are compared exactly, irrational values to 60 digits and, if these agree, to 200. Expressions with
 symbols are compared at points derived from the symbols' names: rational numbers above 2, or whole numbers if there is a
-factorial or the like. Different expressions practically never agree there. All points are positive, so x and \sqrt{x^2}
-count as the same; but if there is an absolute value outside a logarithm, they have all signs and sizes, so that |x| is
-not x. The same holds under a floor or ceiling, where only the letters from i to n are whole at all points, so that
-\lfloor x \rfloor is not x. A letter may be written in either case, as constants of integration are, unless one side
-uses both cases.
+factorial or the like. Different expressions practically never agree there. All points are positive, but for these:
+
+- With an absolute value outside a logarithm, a minimum or a maximum they have all signs and sizes: |x| is not x.
+- With a radical each letter is also negative alone, where all radicands stay positive, so that \sqrt{x^2} is not x. But
+  m\sqrt{k/m} is \sqrt{km}: where the letters are quantities, they have one sign.
+- Under a floor or ceiling they have all signs, too, and only the letters from i to n are whole at all points, so that
+  \lfloor x \rfloor is not x.
+
+A letter may be written in either case, as constants of integration are, unless one side uses both cases.
 """
 
 from __future__ import annotations
@@ -22,11 +26,12 @@ from fractions import Fraction
 from functools import lru_cache
 
 from leash.grading.mathematics.expression import Node, UnreadableError, operations
-from leash.grading.mathematics.values import INTEGER_FUNCTIONS, evaluate, number_to_mpmath, unknowns
+from leash.grading.mathematics.values import INTEGER_FUNCTIONS, evaluate, number_to_mpmath, real_value, unknowns
 
 RATIONAL_POINTS = 3
 SIGNED_POINTS = 16  # of expressions that depend on signs
 INTEGER_POINTS = 10
+MAX_FLIPPED_NAMES = 6  # of expressions with radicals
 ROUNDING_FUNCTIONS = frozenset(["floor", "ceil"])
 WHOLE_LETTERS = frozenset("ijklmnIJKLMN")
 COARSE_DIGITS, FINE_DIGITS = 60, 200
@@ -77,13 +82,49 @@ def evaluation_points(first: Node, second: Node) -> Iterator[dict[str, Fraction]
             if signed or (rounded and not is_whole):
                 at[name] *= _draw_sign(key, point) * (1 if is_whole else SIZES[point % len(SIZES)])
         yield at
+    if not (whole or signed) and (has_radical(first) or has_radical(second)):
+        for flipped in _flip_each_sign(at):
+            if _has_real_radicals(first, flipped) and _has_real_radicals(second, flipped):
+                yield flipped
+
+
+def _flip_each_sign(at: dict[str, Fraction]) -> Iterator[dict[str, Fraction]]:
+    """Yield points at which one letter is negative, in two sizes."""
+    for flipped in sorted(set(at.values()))[:MAX_FLIPPED_NAMES]:  # C and c may have one value
+        for size in (1, Fraction(1, 11)):
+            yield {name: -value * size if value == flipped else value for name, value in at.items()}
+
+
+def has_radical(node: Node) -> bool:
+    """Return whether there is a root or a broken power of something with a letter."""
+    is_radical = node.op == "root" or (node.op == "pow" and _is_broken(node.args[1]))
+    return (is_radical and bool(unknowns(node.args[0]))) or any(map(has_radical, node.args))
+
+
+def _is_broken(exponent: Node) -> bool:
+    value = exponent.number if exponent.op == "num" else real_value(exponent)
+    return value is not None and value.denominator != 1
+
+
+def _has_real_radicals(node: Node, at: dict[str, Fraction]) -> bool:
+    """Return whether all radicands and arguments of logarithms are positive at a point."""
+    is_radical = node.op == "root" or (node.op == "pow" and _is_broken(node.args[1]))
+    if is_radical or (node.op == "call" and node.name in ("ln", "log", "log10")):
+        try:
+            value = number_to_mpmath(evaluate(node.args[0], at))
+        except UnreadableError:
+            return False
+        if not (value.imag == 0 and value.real > 0):
+            return False
+    return all(_has_real_radicals(arg, at) for arg in node.args)
 
 
 def has_absolute_value(node: Node) -> bool:
-    r"""Return whether a value is taken without its sign. \ln|x| is written \ln x as often as not."""
+    r"""Return whether a value depends on signs: |x|, \max(x, y). \ln|x| is written \ln x as often as not."""
     if node.op == "call" and node.name in ("ln", "log", "log10") and node.args[0].op == "abs":
         return has_absolute_value(node.args[0].args[0])
-    return node.op == "abs" or any(map(has_absolute_value, node.args))
+    is_extreme = node.op == "call" and node.name in ("min", "max")
+    return node.op == "abs" or is_extreme or any(map(has_absolute_value, node.args))
 
 
 def _draw_sign(name: str, point: int) -> int:

@@ -25,7 +25,29 @@ MAGNITUDES = {
     "billion": "10^{9}",
     "trillion": "10^{12}",
 }
-MAGNITUDES |= {"dozen": "12", "lakh": "10^{5}", "crore": "10^{7}"}
+MAGNITUDES |= {"dozen": "12", "lakh": "10^{5}", "crore": "10^{7}", "grand": "10^{3}"}
+MAGNITUDES |= {"tenth": "10^{-1}", "hundredth": "10^{-2}", "thousandth": "10^{-3}", "millionth": "10^{-6}"}
+# What else makes another number of the one before it: "5 fifths", "5 halved". (Quarters are coins, too.)
+VALUE_WORDS = (
+    *("half", "halves", "third", "thirds", "fourths", "fifths", "sixths", "sevenths", "eighths", "ninths", "twelfths"),
+    *("twentieths", "billionths", "halved", "doubled", "tripled", "quadrupled", "twice", "thrice"),
+    *(
+        "negative",
+        "minus",
+        "plus",
+        "below",
+        "above",
+        "freezing",
+        "debt",
+        "gross",
+        "score",
+        "scores",
+        "tens",
+        "bn",
+        "mn",
+    ),
+)
+VULGAR_FRACTIONS = {char: f" {unicodedata.normalize('NFKC', char)}".replace("⁄", "/") for char in "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅐⅛⅜⅝⅞⅑⅒"}
 MAGNITUDE_LETTERS = {"k": "thousand", "K": "thousand", "M": "million", "B": "billion"}
 DOLLAR_SIGN = "﹩"
 CURRENCY_SIGNS = f"{DOLLAR_SIGN}€£¥₹"
@@ -45,7 +67,7 @@ _UNICODE_SIGNS = str.maketrans(
     | {chr(char): chr(char - 0xFEE0) for char in range(0xFF01, 0xFF5F) if chr(char) not in "｛｝"}  # full width
     | {"｛": "\\{", "｝": "\\}"}
     | {"∛": "\\sqrt[3]", "∅": "\\emptyset ", "ℝ": "\\mathbb{R}", "¢": " cents", "“": '"', "”": '"', "’": "'", "∶": ":"}
-    | {char: f" {unicodedata.normalize('NFKC', char)}".replace("⁄", "/") for char in "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"}
+    | VULGAR_FRACTIONS
 )
 _SUBSCRIPT_RUN = re.compile("[₀₁₂₃₄₅₆₇₈₉]+")
 _SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")

@@ -2,21 +2,23 @@ r"""Units: what "km/h", "square feet" and "°C" say, as a factor and a dimension
 
     parse_units(r"\text{ km/h}")         ->  one unit: 5/18 m s^-1
     parse_units("pounds")                ->  two units: of mass and of money
-    parse_units("apples")                ->  a unit without a dimension; two such units are not compared
+    parse_units("square apples")         ->  a word that is no unit, squared: have_same_words compares such words
     parse_units(r"\text{x}")             ->  (): a letter that is no unit
 
 A quantity is its value times its unit. Two quantities with units of different dimensions are different; with units of
-one dimension they are compared after conversion. Symbols have their case (mm, Mm), names have not.
+one dimension they are compared after conversion. What words that are no unit say is not known: the quantity is the same
+only if the words are, or if one side leaves them out. Symbols have their case (mm, Mm), names have not.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import islice, product
+from operator import mul
 
 MAX_UNIT_CHARS = 80
 MAX_READINGS = 8
@@ -32,23 +34,72 @@ class Unit:
     pi: int = 0  # a degree is pi/180
     offset: Fraction = Fraction(0)  # of a temperature, after the factor
     is_complete: bool = True  # False if it has words that are no unit, such as "people per day"
+    words: Dimension = ()  # those words with their powers
 
     def __mul__(self, other: Unit) -> Unit:
-        powers = dict(self.dimension)
-        for base, power in other.dimension:
-            powers[base] = powers.get(base, 0) + power
-        dimension = tuple(sorted((base, power) for base, power in powers.items() if power))
+        dimension, words = _add_powers(self.dimension, other.dimension), _add_powers(self.words, other.words)
         complete = self.is_complete and other.is_complete
-        return Unit(self.factor * other.factor, dimension, self.pi + other.pi, is_complete=complete)
+        return Unit(self.factor * other.factor, dimension, self.pi + other.pi, is_complete=complete, words=words)
 
     def __pow__(self, power: int) -> Unit:
         if power == 1:
             return self
-        dimension = tuple((base, own * power) for base, own in self.dimension)
-        return Unit(self.factor**power, dimension, self.pi * power, is_complete=self.is_complete)
+        dimension, words = (tuple((base, own * power) for base, own in part) for part in (self.dimension, self.words))
+        return Unit(self.factor**power, dimension, self.pi * power, is_complete=self.is_complete, words=words)
 
 
-_UNKNOWN_WORD = Unit(is_complete=False)
+def _add_powers(first: Dimension, second: Dimension) -> Dimension:
+    powers = dict(first)
+    for base, power in second:
+        powers[base] = powers.get(base, 0) + power
+    return tuple(sorted((base, power) for base, power in powers.items() if power))
+
+
+def have_same_words(first: Sequence[Unit], second: Sequence[Unit]) -> bool:
+    """Return whether the unknown words of two units agree in one reading, or one side has no others than the other."""
+    sides = ([set(unit.words) for unit in units] for units in (first, second))
+    return any(own <= other or other <= own for own, other in product(*sides))
+
+
+def read_words(text: str) -> Unit:
+    """Return a text as a unit of unknown words, whatever it says."""
+    for pattern, replacement in _COMMANDS:
+        text = pattern.sub(replacement, text)
+    words = re.findall(r"[^\W\d_]{2,}", text)
+    return reduce(mul, (_read_word(word) for word in words[:MAX_UNIT_CHARS]), Unit())
+
+
+def _read_word(name: str) -> Unit:
+    """Return a word that is no unit, in the singular. What says nothing about the quantity is left out."""
+    word = name.lower()
+    if word in _REMARKS:
+        return Unit(is_complete=False)
+    if len(word) > 3 and not word.endswith("ss"):
+        word = word.removesuffix("s").removesuffix("e")
+        word = f"{word[:-1]}i" if word.endswith("y") else word
+    return Unit(is_complete=False, words=((_PLURALS.get(word, word), 1),))
+
+
+_REMARKS = frozenset(
+    (
+        *(
+            "the",
+            "an",
+            "of",
+            "in",
+            "total",
+            "each",
+            "altogether",
+            "overall",
+            "different",
+            "distinct",
+            "possible",
+            "such",
+        ),
+        *("exactly", "only", "about", "long", "wide", "tall", "high", "deep", "old", "away", "apart"),
+    )
+)
+_PLURALS = {"peopl": "person", "persons": "person", "men": "man", "women": "woman", "children": "child"}
 
 
 def _unit(factor: str, *powers: tuple[str, int], pi: int = 0, offset: str = "0") -> Unit:
@@ -281,4 +332,4 @@ def look_up(name: str) -> list[Unit]:
     for singular in (word, word.removesuffix("s")):
         if len(word) > 2 and singular in _NAMES:
             return _NAMES[singular]
-    return [_UNKNOWN_WORD] if len(name) > 1 else []
+    return [_read_word(name)] if len(name) > 1 else []
