@@ -271,7 +271,7 @@ def test_verdicts_and_entropies_of_ray_are_byte_identical_to_those_of_this_machi
     run = {"models": ["base"], "datasets": ["chain"], "pairs": ["self"], "processes": 2}
     pairs = {"self": {"base": "base", "rlvr": "base"}}
     local = write_params(Path(), small(run=run, pairs=pairs))
-    monkeypatch.setattr("leash.sample_ledger.MAX_SHARD_SAMPLES", 16)  # several units of verify
+    monkeypatch.setattr("leash.sample_ledger.ROW_GROUP_ROWS", 16)  # several units of verify
     monkeypatch.setattr("leash.scoring.score_tables.MAX_UNIT_TRACES", 4)
     stage.run(local, "chain")
     sample.run(local, "base", "chain")
@@ -288,5 +288,5 @@ def test_verdicts_and_entropies_of_ray_are_byte_identical_to_those_of_this_machi
     here = measured(local)
     monkeypatch.setattr("leash.scheduler.run.run_in_processes", None)  # from here on, only Ray can work
     there = measured(write_params(Path(), small(run=run | {"on": "ray"}, pairs=pairs)))
-    assert len(here) == 4 + 5
+    assert len(here) == 2 + 5
     assert there == here
