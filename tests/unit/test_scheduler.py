@@ -268,17 +268,20 @@ def files(folder: Path) -> dict[str, bytes]:
 def test_verdicts_and_entropies_of_ray_are_byte_identical_to_those_of_this_machine(
     project: Params, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = {"models": ["base"], "datasets": ["chain"], "pairs": ["self"], "processes": 2}
-    pairs = {"self": {"base": "base", "rlvr": "base"}}
-    local = write_params(Path(), small(run=run, pairs=pairs))
+    raw = small(pairs={"self": {"base": "base", "rlvr": "again"}})
+    raw["run"] |= {"models": ["base", "again"], "datasets": ["chain"], "pairs": ["self"], "processes": 2}
+    raw["models"]["again"] = raw["models"]["base"]
+    local = write_params(Path(), raw)
     monkeypatch.setattr("leash.sample_ledger.ROW_GROUP_ROWS", 16)  # several units of verify
     monkeypatch.setattr("leash.scoring.score_tables.MAX_UNIT_TRACES", 4)
     stage.run(local, "chain")
-    sample.run(local, "base", "chain")
+    for model in ("base", "again"):
+        sample.run(local, model, "chain")
 
     def measured(params: Params) -> dict[str, bytes]:
-        assert verify.run(params, "base", "chain") == 64
-        assert entropy.run(params) == (15, [])  # one was drawn twice
+        for model in ("base", "again"):
+            assert verify.run(params, model, "chain") == 64
+        assert entropy.run(params)[1] == []
         made = {**files(tables.DATA_DIR / "verdicts"), **files(tables.DATA_DIR / "entropy")}
         for folder in ("verdicts", "entropy"):
             for path in (tables.DATA_DIR / folder).rglob("*.parquet"):
@@ -287,6 +290,7 @@ def test_verdicts_and_entropies_of_ray_are_byte_identical_to_those_of_this_machi
 
     here = measured(local)
     monkeypatch.setattr("leash.scheduler.run.run_in_processes", None)  # from here on, only Ray can work
-    there = measured(write_params(Path(), small(run=run | {"on": "ray"}, pairs=pairs)))
-    assert len(here) == 2 + 5
+    raw["run"]["on"] = "ray"
+    there = measured(write_params(Path(), raw))
+    assert len(here) == 2 * 2 + 2 + 4
     assert there == here
