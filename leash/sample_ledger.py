@@ -2,7 +2,8 @@
 
     data/completions/base/chain/
         manifest.json                                how these samples were drawn
-        00000-00002.00000-01024.5f1c….parquet        a shard: problems 0 and 1, samples 0-1023, hash of the file
+        00000-00002.00000-01024.5f1c….parquet        a shard: problems 0 and 1, samples 0-1023, hash of the file;
+                                                     128 MiB of texts at most, in row groups of 2,048 samples
         .parts/000004.9ac2….parquet                  a part: what has arrived since the last shards
 
 Samples arrive in any order. Every few seconds the new ones are written as a part. When the run ends, or the parts are
@@ -25,7 +26,6 @@ import json
 import math
 import os
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -33,6 +33,7 @@ from typing import Annotated, Any
 import click
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
@@ -40,6 +41,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from leash import atomic_io, dvc_samples, json_checksum, tables
 from leash.engines.protocol import Completion
 from leash.errors import LeashError
+from leash.table_rows import RowGroup, RowReader
 
 MANIFEST_FILENAME = "manifest.json"
 # The manifest's key for the hash of everything else in it.
@@ -48,13 +50,21 @@ CHECKSUM_KEY = "seal"
 ORIGIN_KEY = "leash.origin"
 # Of a manifest that was written again: no file states which engine drew its samples.
 UNKNOWN_ENGINE = "unknown"
-MAX_SHARD_SAMPLES = 2048
+# By the size of the samples and not of the file, which is known only when it is encoded and changes with the version of
+# zstd: so the same samples always end at the same places, and this bounds the memory that a shard takes.
+MAX_SHARD_BYTES = 128 * 2**20
+# What a sample takes beside its texts and token ids.
+ROW_BYTES = 32
+# What `verify` works on at a time, and what a reader of few texts has to decompress.
+ROW_GROUP_ROWS = 2048
+MAX_UNFLUSHED_SAMPLES = 2048
 # How much finished work a killed run can lose.
 PART_INTERVAL_S = 5.0
 # When the parts of a run together exceed this, they become shards before its end.
 MAX_PARTS_BYTES = 128 * 2**20
-# Completions that are kept in memory while shards are written.
-MAX_READ_BYTES = 2**30
+SIZED_SCHEMA = pa.schema(
+    [tables.COMPLETIONS_SCHEMA.field(name) for name in ("problem_id", "sample", "text", "tail", "token_ids")]
+)
 
 
 class ImportedFile(BaseModel):
@@ -359,9 +369,9 @@ class Ledger:
         """Every sample on disk, once."""
         seen = self._part_keys_in_shards()
         for shard in tables.shards(self.folder):
-            yield from pq.read_table(shard).to_pylist()
+            yield from _iterate_rows(shard)
         for part in tables.shards(self._part_folder):
-            for row in pq.read_table(part).to_pylist():
+            for row in _iterate_rows(part):
                 if (key := (row["problem_id"], row["sample"])) not in seen:
                     seen.add(key)
                     yield row
@@ -369,7 +379,7 @@ class Ledger:
     def add(self, completions: Iterable[Completion]) -> None:
         """Keep new samples. They are written at once if there are many, else within seconds."""
         self._unflushed += completions
-        if len(self._unflushed) >= MAX_SHARD_SAMPLES or time.monotonic() - self._part_written_at > PART_INTERVAL_S:
+        if len(self._unflushed) >= MAX_UNFLUSHED_SAMPLES or time.monotonic() - self._part_written_at > PART_INTERVAL_S:
             self.flush()
             if sum(part.stat().st_size for part in tables.shards(self._part_folder)) > MAX_PARTS_BYTES:
                 self.settle()
@@ -395,13 +405,13 @@ class Ledger:
     def _encode(self, rows: pa.Table) -> bytes:
         """A file of completions with its origin. Without tails it lacks their column, as in versions that had none."""
         origin = self._origin or _origin_of(self.manifest())
-        own = set(rows["problem_id"].to_pylist())
+        own = set(pc.unique(rows["problem_id"]).to_pylist())
         prompts = {problem: text for problem, text in origin["prompts"].items() if problem in own}
         note = json.dumps({**origin, "prompts": prompts}, sort_keys=True)
         schema = tables.COMPLETIONS_SCHEMA
         if rows["tail"].null_count == rows.num_rows:
             schema = schema.remove(schema.get_field_index("tail"))
-        return tables.encode_parquet(rows, schema, {ORIGIN_KEY: note})
+        return tables.encode_parquet(rows, schema, {ORIGIN_KEY: note}, ROW_GROUP_ROWS)
 
     def settle(self) -> None:
         """Turn all parts into shards. If this is killed, the next call completes it."""
@@ -453,29 +463,29 @@ class Ledger:
         self, files: Sequence[Path], is_wanted: Callable[[SampleKey], bool], former_shards: Collection[Path]
     ) -> None:
         """Write the wanted samples of some files as shards, in their order, each once; a former shard with just the
-        samples of one becomes it again. There is only one shard in memory at a time, beside a few files: all texts
+        samples of one becomes it again. There is only one shard in memory at a time, beside a few row groups: all texts
         together can be larger than memory, and than a column of Arrow, which holds 2 GiB."""
-        place_of: dict[SampleKey, tuple[Path, int]] = {}
-        rows_in: dict[Path, int] = {}
-        for file in files:
-            rows_in[file] = 0
-            for row, key in enumerate(_read_sample_keys(file)):
-                rows_in[file] += 1
-                if is_wanted(key):
-                    place_of.setdefault(key, (file, row))
+        tables.refuse_damaged(files, self._made_by)
+        groups = [group for file in files for group in _row_groups(file)]
+        place_of: dict[SampleKey, tuple[int, int]] = {}  # row group and row
+        bytes_of: dict[SampleKey, int] = {}
+        for number, group in enumerate(groups):
+            for row, (key, size) in enumerate(_read_sizes(group)):
+                if is_wanted(key) and key not in place_of:
+                    place_of[key], bytes_of[key] = (number, row), size
         ordered = sorted(place_of, key=lambda key: (self._index_of(key[0]), *key))
-        reader = _CompletionsReader()
-        for begin in range(0, len(ordered), MAX_SHARD_SAMPLES):
-            keys = ordered[begin : begin + MAX_SHARD_SAMPLES]
+        reader = RowReader(groups, tables.COMPLETIONS_SCHEMA, self._made_by)
+        for keys in _split_by_size(ordered, bytes_of):
             places = [place_of[key] for key in keys]
-            file = places[0][0]
-            if file in former_shards and places == [(file, row) for row in range(rows_in[file])]:
+            file = groups[places[0][0]][0]
+            if file in former_shards and places == _places_of_all(file, groups):
                 file.replace(self._shard_path(keys, file.stem.rpartition(".")[2]))
             else:
-                self._write_shard(keys, reader.read(places))
+                numbers, rows = np.array(places, np.int64).T
+                self._write_shard(keys, reader.read(numbers, rows))
 
     def _write_shard(self, keys: Sequence[SampleKey], rows: pa.Table) -> None:
-        content = self._encode(rows)
+        content = self._encode(rows.combine_chunks())  # the borders of chunks would show in the bytes
         atomic_io.write(self._shard_path(keys, atomic_io.bytes_hash(content)), content)
 
     def _shard_path(self, keys: Sequence[SampleKey], content_hash: str) -> Path:
@@ -503,33 +513,6 @@ class Ledger:
             raise LedgerLockedError(self.folder) from None
         except OSError:
             pass  # some network file systems have no locks
-
-
-class _CompletionsReader:
-    """Reads rows of files, and keeps the files that it used last: those of a shard are often those of the next."""
-
-    def __init__(self) -> None:
-        self._tables: OrderedDict[Path, pa.Table] = OrderedDict()
-        self._bytes = 0
-
-    def read(self, places: Sequence[tuple[Path, int]]) -> pa.Table:
-        """Rows by file and number, in this order."""
-        rows_of: dict[Path, list[int]] = {}
-        for file, row in places:
-            rows_of.setdefault(file, []).append(row)
-        read = pa.concat_tables(self._table(file).take(pa.array(rows, pa.int64())) for file, rows in rows_of.items())
-        as_read = ((file, row) for file, rows in rows_of.items() for row in rows)
-        position = {place: i for i, place in enumerate(as_read)}
-        return read.take(pa.array([position[place] for place in places], pa.int64()))
-
-    def _table(self, file: Path) -> pa.Table:
-        if file not in self._tables:
-            self._tables[file] = tables.read(file, tables.COMPLETIONS_SCHEMA, "leash sample")
-            self._bytes += self._tables[file].nbytes
-        self._tables.move_to_end(file)
-        while len(self._tables) > 1 and self._bytes > MAX_READ_BYTES:
-            self._bytes -= self._tables.popitem(last=False)[1].nbytes
-        return self._tables[file]
 
 
 def _is_intact_or_restored(file: Path) -> bool:
@@ -586,6 +569,45 @@ def _collect_numbers(file: Path, numbers: dict[str, list[SampleNumbers]]) -> Non
 def _read_sample_keys(file: Path) -> Iterator[SampleKey]:
     rows = pq.read_table(file, columns=["problem_id", "sample"])
     return zip(rows["problem_id"].to_pylist(), rows["sample"].to_pylist(), strict=True)
+
+
+def _iterate_rows(file: Path) -> Iterator[dict[str, Any]]:
+    """All samples of a file, of which only some are in memory at a time."""
+    for batch in pq.ParquetFile(file).iter_batches(ROW_GROUP_ROWS):
+        yield from batch.to_pylist()
+
+
+def _row_groups(file: Path) -> list[RowGroup]:
+    return [(file, group) for group in range(pq.read_metadata(file).num_row_groups)]
+
+
+def _read_sizes(group: RowGroup) -> Iterator[tuple[SampleKey, int]]:
+    """The samples of a row group, and how many bytes they have."""
+    rows = tables.read_row_group(*group, SIZED_SCHEMA, made_by="leash sample")
+    sizes = pc.add(pc.binary_length(rows["text"]), ROW_BYTES)
+    sizes = pc.add(sizes, pc.binary_length(rows["tail"]).fill_null(0))
+    sizes = pc.add(sizes, pc.multiply(pc.list_value_length(rows["token_ids"]).fill_null(0), 4))
+    keys = zip(rows["problem_id"].to_pylist(), rows["sample"].to_pylist(), strict=True)
+    return zip(keys, sizes.to_pylist(), strict=True)
+
+
+def _split_by_size(keys: Sequence[SampleKey], bytes_of: Mapping[SampleKey, int]) -> Iterator[Sequence[SampleKey]]:
+    """The samples of one shard after the other."""
+    begin = size = 0
+    for end, key in enumerate(keys):
+        size += bytes_of[key]
+        if size > MAX_SHARD_BYTES and end > begin:
+            yield keys[begin:end]
+            begin, size = end, bytes_of[key]
+    if keys:
+        yield keys[begin:]
+
+
+def _places_of_all(file: Path, groups: Sequence[RowGroup]) -> list[tuple[int, int]]:
+    """All rows of a file, in their order."""
+    metadata = pq.read_metadata(file)
+    own = ((number, group) for number, (path, group) in enumerate(groups) if path == file)
+    return [(number, row) for number, group in own for row in range(metadata.row_group(group).num_rows)]
 
 
 def read_manifest(model: str, dataset: str) -> dict[str, Any]:

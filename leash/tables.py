@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
@@ -17,10 +18,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from leash import atomic_io, parquet_checksum
+from leash import atomic_io, json_checksum, parquet_checksum
 from leash.errors import LeashError, first_line
 
 DATA_DIR = Path("data")
+# Names the files of verdicts that count, beside them. leash/verdict_files.py writes both.
+VERDICTS_MANIFEST_FILENAME = "manifest.json"
+VERDICTS_FILENAME_PATTERN = re.compile(r"\d{5}\.[0-9a-f]{16}\.parquet")
 # What pyarrow raises for a file that is damaged or no Parquet. A ValueError: bytes that are no text.
 READ_ERRORS = (pa.ArrowException, OSError, ValueError)
 STRING, INT32, INT64, FLOAT64, BOOL = pa.string(), pa.int32(), pa.int64(), pa.float64(), pa.bool_()
@@ -355,18 +359,43 @@ def encode_with_checksum(content: pa.Table, schema: pa.Schema, note: Mapping[str
     return parquet_checksum.fill_checksum(encode_parquet(content, schema, metadata))
 
 
-def encode_parquet(content: pa.Table, schema: pa.Schema, note: Mapping[str, str] | None = None) -> bytes:
+def encode_parquet(
+    content: pa.Table, schema: pa.Schema, note: Mapping[str, str] | None = None, row_group_rows: int | None = None
+) -> bytes:
     fitted = content.select(schema.names).cast(schema).replace_schema_metadata(note)
     buffer = pa.BufferOutputStream()
-    pq.write_table(fitted, buffer, compression="zstd")
+    pq.write_table(fitted, buffer, compression="zstd", row_group_size=row_group_rows)
     return bytes(buffer.getvalue())
+
+
+def encode_row_groups_with_checksum(
+    groups: Iterable[pa.Table], schema: pa.Schema, note: Mapping[str, str] | None = None
+) -> bytes:
+    """A row group for each table. They are taken one by one, so that only one is in memory."""
+    metadata = {**(note or {}), parquet_checksum.METADATA_KEY: parquet_checksum.BLANK_CHECKSUM}
+    buffer = pa.BufferOutputStream()
+    with pq.ParquetWriter(buffer, schema.with_metadata(metadata), compression="zstd") as writer:
+        for group in groups:
+            # Without chunks, whose borders would show in the bytes.
+            fitted = group.select(schema.names).cast(schema).combine_chunks()
+            writer.write_table(fitted, row_group_size=max(fitted.num_rows, 1))
+    return parquet_checksum.fill_checksum(bytes(buffer.getvalue()))
 
 
 def read(path: Path, schema: pa.Schema, made_by: str) -> pa.Table:
     """Read the columns of a schema and check them. `made_by` is the command that makes the table."""
-    file = open_table(path, schema, made_by)
+    return _read_columns(open_table(path, schema, made_by), schema)
+
+
+def read_row_group(path: Path, group: int, schema: pa.Schema, made_by: str) -> pa.Table:
+    """Read the columns of a schema of one row group. Their types are checked; the caller has checked the checksum."""
+    return _read_columns(open_columns(path, schema, made_by), schema, group)
+
+
+def _read_columns(file: pq.ParquetFile, schema: pa.Schema, group: int | None = None) -> pa.Table:
     added = missing_columns(file, schema)
-    table = file.read(columns=[name for name in schema.names if name not in added] or None)
+    columns = [name for name in schema.names if name not in added] or None
+    table = file.read(columns) if group is None else file.read_row_group(group, columns)
     for name in added:
         table = table.append_column(name, pa.nulls(table.num_rows, schema.field(name).type))
     return table.select(schema.names) if added else table
@@ -454,3 +483,30 @@ def shards(folder: Path) -> list[Path]:
     """The Parquet files of a table that grows file by file. Files that are still being written have a dot name."""
     names = os.listdir(folder) if folder.is_dir() else []
     return [folder / name for name in sorted(names) if name.endswith(".parquet") and not name.startswith(".")]
+
+
+def verdict_files(model: str, dataset: str) -> list[Path]:
+    """The files that hold the verdicts of a model on a data set: those that their manifest names. Other files in the
+    folder are left from a killed run, or copies. Without a manifest (of an earlier version, or in a bundle): all."""
+    folder = verdicts_folder(model, dataset)
+    path = folder / VERDICTS_MANIFEST_FILENAME
+    if not path.exists():
+        return shards(folder)
+    manifest = read_verdicts_manifest(folder)
+    if manifest is None:
+        reason = "is damaged, so nothing tells which files of verdicts count"
+        raise DamagedTableError(path, f"leash verify {model} {dataset}", reason)
+    return [folder / name for name in manifest["files"]]
+
+
+def read_verdicts_manifest(folder: Path) -> dict[str, Any] | None:
+    """The manifest of verdicts; None if it is missing or damaged. It can come from strangers."""
+    try:
+        manifest, valid = json_checksum.check((folder / VERDICTS_MANIFEST_FILENAME).read_bytes())
+        files = manifest["files"]
+        are_lists = isinstance(files, list) and isinstance(manifest["completions"], list)
+        are_names = bool(files) and all(map(VERDICTS_FILENAME_PATTERN.fullmatch, files))
+        are_texts = all(isinstance(text, str) for text in (manifest["made_from"], *manifest["completions"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return manifest if valid and are_lists and are_names and are_texts else None

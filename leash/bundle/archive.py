@@ -122,7 +122,7 @@ def collect_contents(params: Params, file: Path, *, texts: bool) -> dict[str, Fi
         contents[f"counts/{pair}.csv"] = partial(encode_counts, pair)
     for model, dataset in product(params.run.models, params.run.datasets):
         folder = tables.verdicts_folder(model, dataset)
-        if not (shards := tables.shards(folder)):
+        if not (shards := tables.verdict_files(model, dataset)):
             raise MissingVerdictsError(model, dataset)
         contents |= {shard.as_posix(): shard for shard in shards}
         if sampling := metadata.load_metadata(model, dataset):
@@ -226,7 +226,7 @@ def _hide_texts(params: Params, contents: dict[str, FileContent]) -> None:
     answers = {dataset: pseudonyms.number_answers(params, dataset) for dataset in params.run.datasets}
     completions = {dataset: pseudonyms.number_completions(params, dataset) for dataset in params.run.datasets}
     for model, dataset in product(params.run.models, params.run.datasets):
-        for shard in tables.shards(tables.verdicts_folder(model, dataset)):
+        for shard in tables.verdict_files(model, dataset):
             contents[shard.as_posix()] = partial(pseudonyms.encode_verdicts, shard, answers[dataset])
         hidden: dict[Path, Callable[[], bytes]] = {}
         for path, schema, command in (

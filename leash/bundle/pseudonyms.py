@@ -49,7 +49,7 @@ def number_answers(params: Params, dataset: str) -> Numbers:
     """The numbers of all answers to a data set, over all models of the run: the first sample's first."""
     numbers = Numbers("answer")
     for model in params.run.models:
-        for shard in tables.shards(tables.verdicts_folder(model, dataset)):
+        for shard in tables.verdict_files(model, dataset):
             for column in _classes(_read_verdicts(shard)):
                 numbers.add(pc.unique(column).to_pylist())
     return numbers

@@ -1,8 +1,8 @@
 """The distinct answers of a data set, so that each is graded once however many completions give it.
 
-In: the rows (problem_id, answer) of all completions, in the order of their shards. Out: a number for each distinct
-answer, in order of first appearance, so that the first shards have all their grades first; and, once grades are set,
-the verdicts of a shard. Texts stay in Arrow, once each: four million rows cost about a hundred bytes for each distinct
+In: the rows (problem_id, answer) of all completions, in the order of their units. Out: a number for each distinct
+answer, in order of first appearance, so that the first units have all their grades first; and, once grades are set,
+the verdicts of a unit. Texts stay in Arrow, once each: four million rows cost about a hundred bytes for each distinct
 answer and little else.
 """
 
@@ -77,34 +77,34 @@ class DistinctAnswers:
             "status": GRADE_STATUSES[self._status[number]],
         }
 
-    def verdicts(self, shard: pa.Table, begin: int, reading: str) -> pa.Table:
-        """The verdicts of a shard whose first row is row `begin` of all rows. Of the working nothing is known yet.
+    def verdicts(self, unit: pa.Table, begin: int, reading: str) -> pa.Table:
+        """The verdicts of a unit whose first row is row `begin` of all rows. Of the working nothing is known yet.
 
-        `shard` has the columns of verification.EXTRACTED_SCHEMA. Its status says why strict reading finds no answer, so
+        `unit` has the columns of verification.EXTRACTED_SCHEMA. Its status says why strict reading finds no answer, so
         an answer with a status is a candidate, which lenient reading alone finds."""
-        numbers = self.numbers[begin : begin + shard.num_rows]
-        answered, found = numbers != NO_VALUE, shard["status"].is_null().to_numpy()
+        numbers = self.numbers[begin : begin + unit.num_rows]
+        answered, found = numbers != NO_VALUE, unit["status"].is_null().to_numpy()
         used, place = np.unique(numbers[answered], return_inverse=True)
         # The grades of these answers, and below them those of completions without one.
         grades = pa.Table.from_pylist(
             [dict(self.grade(number)) for number in used.tolist()] + [*map(grade_from_status, NO_ANSWER_STATUSES)],
             schema=GRADE_SCHEMA,
         )
-        without = len(used) + pc.index_in(shard["status"], pa.array(NO_ANSWER_STATUSES)).fill_null(0).to_numpy()
+        without = len(used) + pc.index_in(unit["status"], pa.array(NO_ANSWER_STATUSES)).fill_null(0).to_numpy()
         lenient = without.copy()
         lenient[answered] = place
         strict = np.where(found, lenient, without)
         candidates = pa.array(answered & ~found)
-        answer, nothing = shard["answer"].cast(pa.string()), pa.scalar(None, pa.string())
+        answer, nothing = unit["answer"].cast(pa.string()), pa.scalar(None, pa.string())
         chosen = grades.take(pa.array(lenient if reading == "lenient" else strict))
         columns = {name: chosen[name] for name in GRADE_SCHEMA.names}
-        columns |= {"problem_id": shard["problem_id"], "sample": shard["sample"]}
+        columns |= {"problem_id": unit["problem_id"], "sample": unit["sample"]}
         columns["answer"] = answer if reading == "lenient" else pc.if_else(candidates, nothing, answer)
         columns["correct_strict"] = grades["correct"].take(pa.array(strict))
         columns["correct_lenient"] = grades["correct"].take(pa.array(lenient))
         columns["candidate"] = pc.if_else(candidates, answer, nothing)
         columns["candidate_class"] = pc.if_else(candidates, grades["answer_class"].take(pa.array(lenient)), nothing)
-        columns |= {name: pa.nulls(shard.num_rows) for name in ("sound", "process", "flaw")}
+        columns |= {name: pa.nulls(unit.num_rows) for name in ("sound", "process", "flaw")}
         names = tables.VERDICTS_SCHEMA.names
         return pa.table({name: columns[name] for name in names}).cast(tables.VERDICTS_SCHEMA)
 

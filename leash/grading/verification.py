@@ -1,6 +1,6 @@
-"""Verdicts for shards of completions: extract all answers, grade each distinct answer once, join the grades back.
+"""Verdicts for units of completions: extract all answers, grade each distinct answer once, join the grades back.
 
-The stage decides which shards are stale, and reads and writes the files.
+The stage decides which units are stale, and leash/verdict_files.py reads and writes the files.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from leash import atomic_io, finish, tables
+from leash import atomic_io, finish
 from leash.grading import grade_answers, worker_pool, working
 from leash.grading.distinct_answers import DICTIONARY_TYPE, NO_VALUE, DistinctAnswers, concat_answers
 from leash.grading.graders import registry
@@ -24,8 +24,9 @@ from leash.problems import Problem
 from leash.progress import Progress
 from leash.scheduler.run import run_units
 from leash.scheduler.worker_plan import plan_workers
+from leash.verdict_files import CompletionsUnit
 
-Shard = tuple[str, Path | pa.Table]
+Work = tuple[CompletionsUnit, working.Content]
 BATCH_ROWS = 1024  # completions whose texts are in memory at a time: a text can be long
 # answer: the one that lenient reading finds. status: null if strict reading finds it, too; else why it finds none.
 EXTRACTED_SCHEMA = pa.schema(
@@ -48,32 +49,27 @@ def grading_fingerprint(verify: Verify, names: Sequence[str]) -> str:
 
 
 def extract_answers(
-    params: Params, problems: Mapping[str, Problem], shards: Sequence[Path], label: str
-) -> dict[str, pa.Table]:
-    """Extract the answers of each shard, by the shard's name. Completions of unknown problems are left out."""
+    params: Params, problems: Mapping[str, Problem], units: Sequence[CompletionsUnit], label: str
+) -> dict[CompletionsUnit, pa.Table]:
+    """Extract the answers of each unit. Completions of unknown problems are left out."""
     grader_of = {name: problem["grader"] for name, problem in problems.items()}
-    # Local workers read the shards themselves; workers on other machines get their content.
-    remote = params.run.on == "ray"
-    units: Iterator[Shard] = (
-        (s.name, tables.read(s, tables.COMPLETIONS_SCHEMA, "leash sample") if remote else s.resolve()) for s in shards
-    )
-    total = sum(tables.open_table(s, tables.COMPLETIONS_SCHEMA, "leash sample").metadata.num_rows for s in shards)
+    total = sum(working.open_shard(unit.shard).metadata.row_group(unit.group).num_rows for unit in units)
     # The fork server starts here, and grading and the check of the working use it too, so it preloads for all three.
     later = worker_pool.__name__, working.__name__
     plan = plan_workers(params, (*later, *registry.slow_imports(sorted(set(grader_of.values())))))
+    work = working.attach_completions(params, units)
     extracted = {}
     with Progress(total, f"read {label}", "completions") as progress:
-        for (name, _), table in run_units(units, partial(dict, grader_of), extract_shard, plan):
-            extracted[name] = table
+        for (unit, _), table in run_units(work, partial(dict, grader_of), extract_unit, plan):
+            extracted[unit] = table
             progress.add(table.num_rows)
-    return {shard.name: extracted[shard.name] for shard in shards}
+    return {unit: extracted[unit] for unit in units}
 
 
-def extract_shard(grader_of: Mapping[str, str], shard: Shard) -> pa.Table:
-    columns, content = ["problem_id", "sample", "text", "finish"], shard[1]
+def extract_unit(grader_of: Mapping[str, str], work: Work) -> pa.Table:
+    (unit, content), columns = work, ["problem_id", "sample", "text", "finish"]
     if isinstance(content, Path):
-        file = tables.open_table(content, tables.COMPLETIONS_SCHEMA, "leash sample")
-        batches = file.iter_batches(BATCH_ROWS, columns=columns)
+        batches = working.open_shard(content).iter_batches(BATCH_ROWS, row_groups=[unit.group], columns=columns)
     else:
         batches = content.select(columns).to_batches(BATCH_ROWS)
     rows: list[dict[str, Any]] = []
@@ -88,35 +84,33 @@ def extract_shard(grader_of: Mapping[str, str], shard: Shard) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=EXTRACTED_SCHEMA)
 
 
-def iterate_shard_verdicts(
+def iterate_verdicts(
     params: Params,
     problems: Mapping[str, Problem],
-    extracted: Mapping[str, pa.Table],
-    fresh_verdicts: Sequence[pa.Table],
+    extracted: Mapping[CompletionsUnit, pa.Table],
+    graded_answers: pa.Table,
     label: str,
-) -> Iterator[tuple[str, pa.Table]]:
-    """Grade the extracted answers that `fresh_verdicts` do not cover. Yield each shard's name and verdicts as soon
-    as all its answers have grades, so that the caller can write them before a kill."""
-    distinct = DistinctAnswers(concat_answers([*fresh_verdicts, *extracted.values()]))
-    fresh_rows = (row for table in fresh_verdicts for row in table.to_pylist())
-    for number, row in zip(distinct.numbers, fresh_rows, strict=False):  # the fresh rows come first
-        if row["answer"] is not None:
-            distinct.set_grade(number, cast(Grade, row))
+) -> Iterator[tuple[CompletionsUnit, pa.Table]]:
+    """Grade the extracted answers that are not among `graded_answers`. Yield each unit and its verdicts as soon as all
+    its answers have grades, so that the caller can write them before a kill."""
+    distinct = DistinctAnswers(concat_answers([graded_answers, *extracted.values()]))
+    for number, row in zip(distinct.numbers.tolist(), graded_answers.to_pylist(), strict=False):  # these come first
+        distinct.set_grade(number, cast(Grade, row))
 
     ungraded = distinct.ungraded()
-    begin = sum(table.num_rows for table in fresh_verdicts)
+    begin = graded_answers.num_rows
     with (
         Progress(len(ungraded), f"grade {label}", "answers") as progress,
         closing(_grade_numbers(params, problems, distinct, ungraded)) as graded,
     ):
-        for name, table in extracted.items():
-            # Answers are numbered by first appearance, so a shard is complete once all numbers up to its highest are.
+        for unit, table in extracted.items():
+            # Answers are numbered by first appearance, so a unit is complete once all numbers up to its highest are.
             highest = int(distinct.numbers[begin : begin + table.num_rows].max(initial=NO_VALUE))
             while distinct.graded_below() <= highest:
                 number, grade = next(graded)
                 distinct.set_grade(number, grade)
                 progress.add()
-            yield name, distinct.verdicts(table, begin, params.verify.reading)
+            yield unit, distinct.verdicts(table, begin, params.verify.reading)
             begin += table.num_rows
 
 

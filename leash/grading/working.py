@@ -1,18 +1,20 @@
-"""Whether the working of correct completions is right, for shards of verdicts.
+"""Whether the working of correct completions is right, for units of completions.
 
-In: the verdicts of a shard without the columns on the working, and its completions. Out: the same verdicts with
+In: the verdicts of a unit without the columns on the working, and its completions. Out: the same verdicts with
 `sound`, `process` and `flaw` for completions that are correct under lenient reading; the others have no working worth
 a check. What makes a working sound is decided in leash/grading/process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from leash import tables
 from leash.grading.process.checkers import Working, check_working
@@ -20,60 +22,65 @@ from leash.params.groups import Params
 from leash.problems import Problem
 from leash.scheduler.run import run_units
 from leash.scheduler.worker_plan import plan_workers
+from leash.verdict_files import CompletionsUnit
 
-# A shard's name, its completions (where they are, or their content) and its verdicts.
-Unit = tuple[str, Path | pa.Table, pa.Table]
+Content: TypeAlias = Path | pa.Table  # the completions of a unit, or the shard they are in
+Work = tuple[tuple[CompletionsUnit, Content], pa.Table]  # and the verdicts of the unit
 TEXT_COLUMNS = ["problem_id", "sample", "text"]
 SOUND_BY_PROCESS = {"sound": True, "unsound": False}  # the others are not checkable
 
 
-def add_working(
-    params: Params, problems: Mapping[str, Problem], shards: Sequence[Path], verdicts: Iterable[tuple[str, pa.Table]]
-) -> Iterator[tuple[str, pa.Table]]:
-    """Yield each shard's name and verdicts with the columns on the working, in the order in which they are checked."""
-    path_of = {shard.name: shard for shard in shards}
-    remote = params.run.on == "ray"  # as in extract_answers: workers on other machines get the content
+def open_shard(shard: Path) -> pq.ParquetFile:
+    """Open a shard of completions whose checksum the stage has compared."""
+    return tables.open_columns(shard, tables.COMPLETIONS_SCHEMA, "leash sample")
 
+
+def attach_completions(params: Params, units: Iterable[CompletionsUnit]) -> Iterator[tuple[CompletionsUnit, Content]]:
+    """Each unit with what workers on other machines get. Local workers read the shards themselves."""
+    for unit in units:
+        is_remote = params.run.on == "ray"
+        yield unit, open_shard(unit.shard).read_row_group(unit.group) if is_remote else unit.shard.absolute()
+
+
+def add_working(
+    params: Params, problems: Mapping[str, Problem], verdicts: Iterable[tuple[CompletionsUnit, pa.Table]]
+) -> Iterator[tuple[CompletionsUnit, pa.Table]]:
+    """Yield each unit and its verdicts with the columns on the working, in the order in which they are checked."""
     failure: BaseException | None = None
 
-    def graded_shards() -> Iterator[tuple[str, pa.Table]]:
+    def graded_units() -> Iterator[tuple[CompletionsUnit, pa.Table]]:
         nonlocal failure
         try:
             yield from verdicts
         except GeneratorExit:
             raise
-        except BaseException as error:  # the shards that are graded by now are still checked, so that they are kept
+        except BaseException as error:  # the units that are graded by now are still checked, so that they are kept
             failure = error
-
-    def units(graded: Iterable[tuple[str, pa.Table]]) -> Iterator[Unit]:
-        for name, table in graded:
-            shard = path_of[name]
-            content = tables.read(shard, tables.COMPLETIONS_SCHEMA, "leash sample") if remote else shard.resolve()
-            yield name, content, table
 
     # On a cluster the workers that grade hold its resources until all is graded. Workers of a second kind beside them
     # would wait for ever, so they start only then.
-    graded = list(graded_shards()) if remote else graded_shards()
-    for (name, _, _), table in run_units(units(graded), partial(dict, problems), check_shard, plan_workers(params)):
-        yield name, table
+    graded = list(graded_units()) if params.run.on == "ray" else graded_units()
+    work = ((attached, table) for unit, table in graded for attached in attach_completions(params, [unit]))
+    for ((unit, _), _), table in run_units(work, partial(dict, problems), check_unit, plan_workers(params)):
+        yield unit, table
     if failure is not None:
         raise failure
 
 
-def check_shard(problems: Mapping[str, Problem], unit: Unit) -> pa.Table:
-    """The verdicts of a shard with the columns on the working."""
-    _, content, verdicts = unit
+def check_unit(problems: Mapping[str, Problem], work: Work) -> pa.Table:
+    """The verdicts of a unit with the columns on the working."""
+    (unit, content), verdicts = work
     correct = verdicts["correct_lenient"].fill_null(False)
     if not pc.any(correct).as_py():
         return verdicts
     if isinstance(content, Path):
-        content = tables.open_table(content, tables.COMPLETIONS_SCHEMA, "leash sample").read(TEXT_COLUMNS)
+        content = open_shard(content).read_row_group(unit.group, TEXT_COLUMNS)
     keys = ("problem_id", "sample")
     # The verdicts are in the order of the completions, but completions of unknown problems have none.
     texts = content.filter(pc.is_in(content["problem_id"], pa.array(list(problems)))).filter(correct)
     rows = verdicts.select([*keys, "answer", "candidate"]).filter(correct)
     if any(texts[name].cast(rows[name].type) != rows[name] for name in keys):
-        raise ValueError("the completions of a shard are not those of its verdicts")
+        raise ValueError("the completions of a unit are not those of its verdicts")
     known: dict[tuple[str, str], Working] = {}  # samples of a problem repeat
     found = []
     for row, text in zip(rows.to_pylist(), texts["text"].to_pylist(), strict=True):

@@ -24,6 +24,7 @@ DECIDES_NO_NUMBER = {
     *(
         "leash.formatting",
         "leash.sample_ledger",
+        "leash.table_rows",
         "leash.progress",
         "leash.engines.protocol",
         "leash.engines.vllm_startup",

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from leash import atomic_io, tables
+from leash import atomic_io, table_rows, tables
 from leash import sample_ledger as ledger_module
 from leash.engines.protocol import Completion
 from leash.sample_ledger import (
@@ -27,6 +27,7 @@ IDS = [f"p{i}" for i in range(7)]
 PROMPTS = {problem: problem for problem in IDS}
 SOURCE = {"file": "a.jsonl", "hash": "0", "format": "jsonl", "numbers": {"p0": "0-1"}}
 FINGERPRINT = {"model": "m", "temperature": "1.0"}
+SHARD_BYTES = 16 * (ledger_module.ROW_BYTES + len("p0 0"))  # of 16 samples
 Keys = set[tuple[str, int]]
 
 
@@ -60,7 +61,7 @@ def read_files(folder: Path) -> dict[str, bytes]:
 @pytest.fixture(autouse=True)
 def _small_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # where no dvc.lock has to be read
-    monkeypatch.setattr(ledger_module, "MAX_SHARD_SAMPLES", 16)
+    monkeypatch.setattr(ledger_module, "MAX_SHARD_BYTES", SHARD_BYTES)
 
 
 def test_files_do_not_depend_on_the_order_of_arrival(tmp_path: Path) -> None:
@@ -138,7 +139,7 @@ def test_a_kill_between_shards_loses_nothing(tmp_path: Path, monkeypatch: pytest
         with pytest.raises(OSError, match="not empty"):
             ledger.settle()
     monkeypatch.undo()
-    monkeypatch.setattr(ledger_module, "MAX_SHARD_SAMPLES", 16)
+    monkeypatch.setattr(ledger_module, "MAX_SHARD_BYTES", SHARD_BYTES)
     ledger.close()
 
     again = open_ledger(tmp_path / "killed")
@@ -389,7 +390,8 @@ def test_shards_are_written_without_all_texts_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finish: str
 ) -> None:
     """They may be larger than memory, and than the 2 GiB of a column."""
-    monkeypatch.setattr(ledger_module, "MAX_READ_BYTES", 2**23)
+    monkeypatch.setattr(table_rows, "MAX_KEPT_BYTES", 2**23)
+    monkeypatch.setattr(ledger_module, "MAX_SHARD_BYTES", 2**24)
     ledger = open_ledger(tmp_path)
     for part in range(8):
         samples = range(part, 128, 8)
@@ -443,3 +445,33 @@ def test_a_kill_while_samples_are_retained_loses_none(tmp_path: Path, monkeypatc
     once.add(make_completions(sorted(wanted)))
     once.settle()
     assert read_files(tmp_path / "killed") == read_files(tmp_path / "once")
+
+
+def test_shards_are_cut_by_the_size_of_their_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long texts fill a shard with few samples, and a million short ones are in one file."""
+    monkeypatch.setattr(ledger_module, "MAX_SHARD_BYTES", 10_000)
+    lengths = [*[100] * 70, *[4_900] * 3, 20_000, 100, 9_000]
+    ledger = open_ledger(tmp_path)
+    ledger.add(Completion("p0", i, "é" * (length // 2), 1, "stop", None) for i, length in enumerate(lengths))
+    ledger.settle()
+    sizes = [pq.read_metadata(shard).num_rows for shard in tables.shards(tmp_path)]
+    assert sizes == [70, 2, 1, 1, 2]
+    ledger.add([Completion("p1", 0, "", 1, "stop", None, list(range(2_400))), Completion("p1", 1, "", 1, "stop", None)])
+    ledger.add([Completion("p1", 2, "", 1, "stop", None, None, "t" * 400)])
+    ledger.settle()
+    assert [pq.read_metadata(shard).num_rows for shard in tables.shards(tmp_path)][5:] == [2, 1]
+
+
+def test_a_shard_has_row_groups_for_its_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger_module, "MAX_SHARD_BYTES", 2**20)
+    monkeypatch.setattr(ledger_module, "ROW_GROUP_ROWS", 16)
+    for name in ("one", "two"):
+        ledger = open_ledger(tmp_path / name)
+        for key in shuffle(all_keys(10), name):
+            ledger.add(make_completions([key]))
+        ledger.settle()
+        assert len(list(ledger.texts())) == 70
+    (shard,) = tables.shards(tmp_path / "one")
+    metadata = pq.read_metadata(shard)
+    assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [16, 16, 16, 16, 6]
+    assert read_files(tmp_path / "one") == read_files(tmp_path / "two")

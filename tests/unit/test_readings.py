@@ -14,14 +14,14 @@ from leash import grade_jsonl, tables
 from leash.grading.grade_answers import build_checker
 from leash.grading.graders.types import no_answer_grade
 from leash.grading.reading import Reading, read_answer
-from leash.grading.working import check_shard
+from leash.grading.working import check_unit
 from leash.importing import importer
 from leash.params.groups import Params
 from leash.problems import Problem, load_problems
 from stages.sample import stage as sample
 from stages.verify.stage import run
 from tests.conftest import small, write_params
-from tests.unit.test_verify import completions_table, fetch_problems, read_verdicts, write_completions
+from tests.unit.test_verify import UNIT, completions_table, fetch_problems, read_verdicts, write_completions
 
 READING_COLUMNS = ("answer", "correct", "status", "correct_strict", "correct_lenient", "candidate")
 
@@ -126,9 +126,7 @@ def test_both_readings_are_stored_whichever_is_chosen(project: Params, reading: 
         (gold, True, "ok", False, True, gold) if lenient else (None, False, "no_answer", False, True, gold),
         ("999", False, "ok", False, False, "999") if lenient else (None, False, "no_answer", False, False, "999"),
         (None, False, "no_answer", False, False, None),
-    ]
-    assert [tuple(row[column] for column in READING_COLUMNS) for row in read_verdicts("b")] == [
-        (None, False, "truncated", False, False, None)
+        (None, False, "truncated", False, False, None),
     ]
 
 
@@ -146,14 +144,14 @@ def test_another_reading_makes_the_verdicts_again_and_changes_the_chosen_columns
 
 
 def test_new_completions_are_read_both_ways_beside_old_ones(project: Params) -> None:
-    """Old shards give their grades to new ones. The score of an old candidate is not stored: it is graded again."""
+    """Old verdicts give their grades to new ones. The score of an old candidate is not stored: it is graded again."""
     name = fetch_problems(project)[0]
     gold = load_problems("chain")[name]["gold"][0]
     write_completions(name, [f"it is {gold}", f"\\boxed{{ {gold} }}"])
     assert run(project, "base", "chain") == 2
     write_completions(name, [f"so {gold}", f"\\boxed{{{gold}}}"], "b", begin=2)
     assert run(project, "base", "chain") == 2
-    assert [(row["correct_strict"], row["correct_lenient"]) for row in read_verdicts("b")] == [
+    assert [(row["correct_strict"], row["correct_lenient"]) for row in read_verdicts()[2:]] == [
         (False, True),
         (True, True),
     ]
@@ -205,11 +203,11 @@ def test_a_shard_whose_completions_are_others_is_refused(project: Params) -> Non
     name, other = list(problems)[:2]
     write_completions(name, [r"\boxed{1}"])
     run(project, "base", "chain")
-    path = tables.verdicts_folder("base", "chain") / "a.parquet"
+    (path,) = tables.verdict_files("base", "chain")
     verdicts = tables.read(path, tables.VERDICTS_SCHEMA, "")
     right = verdicts.set_column(verdicts.schema.get_field_index("correct_lenient"), "correct_lenient", [[True]])
     with pytest.raises(ValueError, match="not those"):
-        check_shard(problems, ("a.parquet", completions_table(other, [r"\boxed{1}"]), right))
+        check_unit(problems, ((UNIT, completions_table(other, [r"\boxed{1}"])), right))
 
 
 def test_a_checker_that_fails_leaves_the_working_unchecked(project: Params, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,13 +216,14 @@ def test_a_checker_that_fails_leaves_the_working_unchecked(project: Params, monk
     gold = problems[name]["gold"][0]
     write_completions(name, [f"\\boxed{{ {gold} }}"])
     run(project, "base", "chain")
-    verdicts = tables.read(tables.verdicts_folder("base", "chain") / "a.parquet", tables.VERDICTS_SCHEMA, "")
+    (path,) = tables.verdict_files("base", "chain")
+    verdicts = tables.read(path, tables.VERDICTS_SCHEMA, "")
 
     def fail(*_: Any) -> Any:
         raise RecursionError
 
     monkeypatch.setattr("leash.grading.working.check_working", fail)
-    checked = check_shard(problems, ("a.parquet", completions_table(name, [f"\\boxed{{ {gold} }}"]), verdicts))
+    checked = check_unit(problems, ((UNIT, completions_table(name, [f"\\boxed{{ {gold} }}"])), verdicts))
     assert checked.select(["process", "sound", "flaw"]).to_pylist() == [
         {"process": "unchecked", "sound": None, "flaw": None}
     ]

@@ -270,7 +270,7 @@ def test_verdicts_and_entropies_of_ray_are_byte_identical_to_those_of_this_machi
 ) -> None:
     run = {"datasets": ["chain"], "processes": 2}
     local = write_params(Path(), small(run=run))
-    monkeypatch.setattr("leash.sample_ledger.MAX_SHARD_SAMPLES", 16)  # several units of verify
+    monkeypatch.setattr("leash.sample_ledger.ROW_GROUP_ROWS", 16)  # several units of verify
     monkeypatch.setattr("leash.scoring.score_tables.MAX_UNIT_TRACES", 4)
     stage.run(local, "chain")
     for model in ("base", "rlvr"):
@@ -288,5 +288,5 @@ def test_verdicts_and_entropies_of_ray_are_byte_identical_to_those_of_this_machi
     here = measured(local)
     monkeypatch.setattr("leash.scheduler.run.run_in_processes", None)  # from here on, only Ray can work
     there = measured(write_params(Path(), small(run=run | {"on": "ray"})))
-    assert len(here) == 2 * 4 + 6
+    assert len(here) == 2 * 2 + 6
     assert there == here

@@ -19,9 +19,10 @@ from leash.grading.extraction import extract
 from leash.grading.grade_answers import build_checker
 from leash.grading.graders import registry, types
 from leash.grading.graders.types import GradeRequest
-from leash.grading.verification import extract_shard
+from leash.grading.verification import extract_unit
 from leash.params.groups import Params, Verify
 from leash.problems import load_problems
+from leash.verdict_files import CompletionsUnit
 from stages.fetch import stage
 from stages.verify.stage import run
 
@@ -158,6 +159,9 @@ def test_a_score_outside_0_to_1_is_refused(monkeypatch: pytest.MonkeyPatch, scor
         registry.grade_request(GradeRequest("p", "7", ("7",), {}))
 
 
+UNIT = CompletionsUnit(Path("a.parquet"), 0)
+
+
 def fetch_problems(project: Params, grader: str | None = None) -> list[str]:
     """Fetch the data set chain and return its problem ids. With `grader`, set it for all problems."""
     stage.run(project, "chain")
@@ -183,10 +187,11 @@ def write_completions(problem: str, texts: Sequence[str], name: str = "a", **opt
     return path
 
 
-def read_verdicts(name: str = "a") -> list[dict[str, Any]]:
-    path = tables.verdicts_folder("base", "chain") / f"{name}.parquet"
-    rows: list[dict[str, Any]] = tables.read(path, tables.VERDICTS_SCHEMA, "").to_pylist()
-    return rows
+def read_verdicts(problem: str | None = None) -> list[dict[str, Any]]:
+    """All verdicts, or those of a problem, in the order of the files."""
+    files = tables.verdict_files("base", "chain")
+    rows = [row for file in files for row in tables.read(file, tables.VERDICTS_SCHEMA, "").to_pylist()]
+    return [row for row in rows if problem in (None, row["problem_id"])]
 
 
 def test_missing_completions_are_an_error(project: Params) -> None:
@@ -204,7 +209,7 @@ def test_verdicts_are_made_again_only_if_something_changed(project: Params) -> N
 
     path.rename(path.with_name("b.parquet"))  # a new name means new completions
     assert run(project, "base", "chain") == 2
-    assert [p.name for p in tables.shards(tables.verdicts_folder("base", "chain"))] == ["b.parquet"]
+    assert len(tables.shards(tables.verdicts_folder("base", "chain"))) == 1
 
     slower = project.model_copy(update={"verify": project.verify.model_copy(update={"timeout": 9})})
     assert run(slower, "base", "chain") == 2
@@ -237,7 +242,7 @@ def score(answer, gold, meta):
 
 
 def test_each_distinct_answer_of_a_problem_is_graded_once(project: Params) -> None:
-    """However many completions and shards give it, and also if more completions come later."""
+    """However many completions and shards give it, also if more completions come later, and if some are gone."""
     Path("once.py").write_text(LOGGING_GRADER)
     first, second = fetch_problems(project, "once:score")[:2]
     write_completions(first, [r"\boxed{1}", r"\boxed{2}", "...", r"\boxed{bad}"] * 50, "a")
@@ -246,23 +251,26 @@ def test_each_distinct_answer_of_a_problem_is_graded_once(project: Params) -> No
     write_completions(second, ["cut off"], "d", begin=50, finish="length")
     assert run(project, "base", "chain") == 351
     assert len(Path("graded").read_text().splitlines()) == 5
-    assert [v["correct"] for v in read_verdicts("a")] == [True, False, False, None] * 50
-    assert [v["status"] for v in read_verdicts("a")] == ["ok", "ok", "no_answer", "error"] * 50
-    assert [v["sample"] for v in read_verdicts("b")] == list(range(200, 300))
-    assert [v["correct"] for v in read_verdicts("b")] == [True, False] * 50
-    assert read_verdicts("d") == [
+    verdicts = read_verdicts(first)
+    assert [v["correct"] for v in verdicts] == [True, False, False, None] * 50 + [True, False] * 50
+    assert [v["status"] for v in verdicts] == ["ok", "ok", "no_answer", "error"] * 50 + ["ok"] * 100
+    assert [v["sample"] for v in verdicts] == list(range(300))
+    assert read_verdicts(second)[50:] == [
         {"problem_id": second, "sample": 50, "answer": None, "answer_class": None}
         | {"correct": False, "score": 0.0, "status": "truncated", "correct_strict": False, "correct_lenient": False}
         | dict.fromkeys(("candidate", "candidate_class", "sound", "process", "flaw"))
     ]
-    write_completions(first, [r"\boxed{3}", r"\boxed{bad}", r"\boxed{4}"], "e", begin=300)
+    later = write_completions(first, [r"\boxed{3}", r"\boxed{bad}", r"\boxed{4}"], "e", begin=300)
     assert run(project, "base", "chain") == 3
     assert len(Path("graded").read_text().splitlines()) == 6  # only 4 is new
-    assert [v["correct"] for v in read_verdicts("e")] == [False, None, False]
+    assert [v["correct"] for v in read_verdicts(first)[300:]] == [False, None, False]
+    later.rename(later.with_name("f.parquet"))
+    assert run(project, "base", "chain") == 3
+    assert len(Path("graded").read_text().splitlines()) == 6
 
 
-def test_finished_shards_are_kept_if_a_run_is_stopped(project: Params, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A shard is written as soon as all its answers are graded, not at the end."""
+def test_finished_units_are_kept_if_a_run_is_stopped(project: Params, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The verdicts of a unit are written as soon as all its answers are graded, not at the end."""
     first = fetch_problems(project)[0]
     write_completions(first, [rf"\boxed{{{i}}}" for i in range(50)], "a")
     write_completions(first, [rf"\boxed{{{i}}}" for i in range(100)], "b", begin=50)
@@ -272,18 +280,20 @@ def test_finished_shards_are_kept_if_a_run_is_stopped(project: Params, monkeypat
         yield from sorted(grade_requests(*arguments))[:60]
         raise Terminated
 
-    monkeypatch.setattr(grade_answers, "grade_requests", stop_after_60)
-    with pytest.raises(Terminated):
-        run(project, "base", "chain")
-    assert [v["answer"] for v in read_verdicts("a")] == [str(i) for i in range(50)]
-    assert [p.name for p in tables.shards(tables.verdicts_folder("base", "chain"))] == ["a.parquet"]
+    with monkeypatch.context() as patched:
+        patched.setattr(grade_answers, "grade_requests", stop_after_60)
+        with pytest.raises(Terminated):
+            run(project, "base", "chain")
+    assert tables.shards(tables.verdicts_folder("base", "chain")) == []
+    assert run(project, "base", "chain") == 100
+    assert [v["answer"] for v in read_verdicts()] == [str(i) for i in (*range(50), *range(100))]
 
 
 def test_completions_of_a_removed_problem_get_no_verdicts(project: Params) -> None:
     write_completions(fetch_problems(project)[0], [r"\boxed{1}"])
     write_completions("gone", [r"\boxed{1}"], "b")
     assert run(project, "base", "chain") == 1
-    assert read_verdicts("b") == []
+    assert read_verdicts("gone") == []
 
 
 def test_a_failed_extraction_is_an_error_not_a_wrong_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,7 +301,7 @@ def test_a_failed_extraction_is_an_error_not_a_wrong_answer(monkeypatch: pytest.
         raise RecursionError
 
     monkeypatch.setattr(registry.load_grader("exact"), "extract", broken, raising=False)
-    [row] = extract_shard({"p": "exact"}, ("a", completions_table("p", ["…"]))).to_pylist()
+    [row] = extract_unit({"p": "exact"}, (UNIT, completions_table("p", ["…"]))).to_pylist()
     assert row == {"problem_id": "p", "sample": 0, "answer": None, "status": "error"}
     assert grade_from_status("error")["correct"] is None
 
