@@ -48,7 +48,7 @@ NUMBER = st.integers(0, 2**20)  # which of the files, which bit: modulo what the
 COMMANDS = st.sampled_from(STAGES)
 COUNTING = [
     *(("epsilon", epsilon) for epsilon in (0, 0.3, "auto")),
-    *(("use", use) for use in ("all", 3)),
+    *(("use", use) for use in ("all", 2)),
     *(("reading", reading) for reading in ("strict", "lenient")),
 ]
 DATA = [
