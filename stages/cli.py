@@ -182,7 +182,7 @@ def fetch(dataset: str | None, preview: bool, model: str | None, file: Path) -> 
 @click.option("--show-prompt", is_flag=True, help="Only print the complete prompt of the first problem.")
 @PARAMS_OPTION
 def sample(model: str | None, datasets: tuple[str, ...], resample: bool, show_prompt: bool, file: Path) -> None:
-    """Sample a model on all data sets, or on those named.
+    """Sample a model on all data sets, or on some.
 
     `dvc repro` runs it for each model; by hand, name one. Only samples that are not on disk yet are drawn, so a stopped
     run resumes.
@@ -217,7 +217,7 @@ def _known_datasets(params: groups.Params, datasets: tuple[str, ...]) -> list[st
 @click.argument("datasets", nargs=-1, metavar="[DATASET...]")
 @PARAMS_OPTION
 def verify(model: str | None, datasets: tuple[str, ...], file: Path) -> None:
-    """Grade the completions of a model on all data sets, or those named.
+    """Grade a model's completions on all data sets, or on some.
 
     `dvc repro` runs it for each model; by hand, name one.
     """
