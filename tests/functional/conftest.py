@@ -38,8 +38,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def run(*command: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end. `leash` and `dvc` start at once (`forked_commands`), in it as well."""
-    environment = {**_servers[0].environment, **variables}
+    """Run a command to its end. `leash` and `dvc` start at once (`forked_commands`), in it as well, where there is a
+    server: tests of vLLM have none."""
+    environment = {**(_servers[0].environment if _servers else os.environ), **variables}
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
 
 
