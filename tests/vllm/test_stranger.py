@@ -84,7 +84,7 @@ def test_a_pair_of_language_models_survives_a_kill_and_gets_its_report(repo: Pat
         lines = list(takewhile(lambda line: not line.startswith("vllm for sharp"), process.stdout))
         assert any("smol on exam: 32 completions drawn" in line for line in lines), "".join(lines)
         family = Watched(descendants(process.pid))
-        sampler = next(pid for pid, command in descendants(process.pid).items() if "leash sample sharp" in command)
+        sampler = next(pid for pid, command in descendants(process.pid).items() if "leash sample" in command)
         os.kill(sampler, signal.SIGKILL)
         process.kill()
         assert family.survivors(within_s=60) == []
